@@ -158,6 +158,7 @@ class Lines:
         self._end = 0
         self._fresh = True  # at the beginning of the file or of a block, where no blank line stands
         self._commented = False
+        self._columns: dict[int, tuple[int, str]] = {}  # of comments behind lines: their place in the original, and their text
 
     def commented(self, start: int, end: int) -> bool:
         """Whether a comment stands between two places that are still to be written."""
@@ -199,7 +200,24 @@ class Lines:
                 self._out.append("")
             self._out.append(text)
             self._fresh = False
+        self._align()
         return "".join(f"{line}\n" for line in self._out)
+
+    def _align(self) -> None:
+        """Comments behind lines that follow each other stay below each other, if they were and there is room."""
+        aligned: list[int] = []
+        for number in [*sorted(self._columns), -1]:
+            follows = aligned and number == aligned[-1] + 1 and self._columns[number][0] == self._columns[aligned[0]][0]
+            if aligned and not follows:
+                column = max(len(self._code(one)) for one in aligned) + 2
+                fits = all(column + len(self._columns[one][1]) <= WIDTH for one in aligned)
+                for one in aligned if fits and len(aligned) > 1 else ():
+                    self._out[one] = self._code(one).ljust(column) + self._columns[one][1]
+                aligned = []
+            aligned.append(number)
+
+    def _code(self, number: int) -> str:
+        return self._out[number].removesuffix(self._columns[number][1]).rstrip()
 
     def _above(self, until: int, indent: int) -> list[tuple[str, bool]]:
         """The comments up to a place: one on the line of what was written last goes behind it, the others become lines."""
@@ -209,6 +227,7 @@ class Lines:
             comment = self._text[place.start : place.end].rstrip()
             between = self._text[self._end : place.start]
             if self._out and not above and not self._commented and not between.strip() and "\n" not in between:
+                self._columns[len(self._out) - 1] = place.start - self._text.rfind("\n", 0, place.start), comment
                 self._out[-1] += f"  {comment}"
                 self._commented = True
             else:

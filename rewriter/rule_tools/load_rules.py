@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rewriter.core.language.ast import Span
+from rewriter.core.language.ast import Define, Span
 from rewriter.core.language.cache.library import Library, RulesAndWarnings
 from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
 from rewriter.core.language.rule import Rule
@@ -168,3 +169,18 @@ def _parsed(sources: Sequence[SourceText], *, as_written: bool = False) -> tuple
             found.extend(check(rule_file))
         rules.extend(Rule(rule, source.path, source) for rule in rule_file.rules)
     return rules, found
+
+
+def called_defines(rule: Rule) -> list[Define]:
+    """The defines that the text of a rule calls, at once or by way of others, in the order in which they are written."""
+    from rewriter.core.language.parse import parse
+    from rewriter.core.language.rule_files import SharedDefines
+
+    own = parse(rule.source.text, rule.path, as_written=True)[0].defines
+    known = {**SharedDefines().of(rule.path), **{define.name: define for define in own}}
+    called, texts = set[str](), [rule.text]
+    while texts:
+        found = {name for name in re.findall(r"(\w+)\s*\(", texts.pop()) if name in known} - called
+        called |= found
+        texts += [known[name].text for name in found]
+    return sorted((known[name] for name in called), key=lambda define: (define in own, define.span.start))

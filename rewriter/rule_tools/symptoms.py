@@ -92,6 +92,8 @@ class Symptoms:
     def _score(self, message: _Message, query: _Query) -> float:
         """The weight of what both say, as part of what the shorter of them says."""
         words, features = query.read(message.operators)
+        if query.is_operator and not query.last_names.isdisjoint(message.operators & self._named(message)):
+            return SURE
         if features.isdisjoint(message.features):
             return 0.0
         shared = self._sum(features & message.features)
@@ -129,6 +131,7 @@ class _Query:
     Attributes:
         operators: what seems to be one in it.
         unknown: its words that are no names, and that no message has.
+        is_operator: whether it is no more than the name of one: a message that names it, too, is meant.
     """
 
     def __init__(self, text: str, operators: frozenset[str], unknown: set[str]) -> None:
@@ -136,6 +139,8 @@ class _Query:
         self.unknown = unknown
         self._text = text
         self._names = frozenset(word.strip("._") for word in _WORD.findall(text))
+        self.last_names = frozenset(name.rpartition(".")[2] for name in self._names)
+        self.is_operator = len(self._names) <= 2  # an operator, and maybe its domain
         self._read: dict[frozenset[str], tuple[list[str], set[str]]] = {}
 
     def read(self, operators: frozenset[str]) -> tuple[list[str], set[str]]:

@@ -187,3 +187,32 @@ def test_changes_are_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_options_that_do_not_go_together(call: Call, arguments: list[str], words: str) -> None:
     done = call("test", *arguments)
     assert done.code == 2 and words in done.err
+
+
+FOO = """
+/// FooOp computes nothing.
+rule MY003 drop-foo <kind: lossy>
+match { y = com.acme.FooOp(x) }
+rewrite { y = x }
+"""
+FOO_HEAD = '<ir_version: 8, opset_import: ["": 13, "com.acme": 1]> g (float[2] a) => (float[2] b) '
+
+
+def foo_test(folder: Path, after: str) -> Path:
+    before = "{ f = com.acme.FooOp(a)  b = Softmax<axis = 0>(f) }"
+    return written(folder, f'{FOO}test "it" ~~~ {FOO_HEAD}{before} ~~~ becomes ~~~ {after} ~~~\n')
+
+
+def test_an_import_stays_and_the_message_says_so(call: Call, tmp_path: Path) -> None:
+    after = "{ b = Softmax<axis = 0>(a) }"
+    done = call("test", foo_test(tmp_path, FOO_HEAD.replace(', "com.acme": 1', "") + after))
+    assert done.code == 1
+    assert '    the import of "com.acme" stays, as all imports do; write it in the expected model, too' in done.out
+    assert call("test", foo_test(tmp_path, FOO_HEAD + after)).code == 0
+
+
+def test_a_default_is_no_difference(call: Call, tmp_path: Path) -> None:
+    before, after = "{ f = com.acme.FooOp(a)  b = Softmax(f) }", "{ b = Softmax<axis = %d>(a) }"
+    for axis, code in ((-1, 0), (0, 1)):
+        text = f'{FOO}test "it" ~~~ {FOO_HEAD}{before} ~~~ becomes ~~~ {FOO_HEAD}{after % axis} ~~~\n'
+        assert call("test", written(tmp_path, text)).code == code

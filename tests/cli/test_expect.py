@@ -75,6 +75,14 @@ def test_a_report_has_it(call: Call, tmp_path: Path) -> None:
     assert f"note: not compared with the framework: there is no {tmp_path / 'b' / 'net.npz'}" in missing.out
 
 
+def test_names_that_were_expected_and_found(call: Call, tmp_path: Path) -> None:
+    path, data = write(tmp_path / "b", "Relu", np.abs(X)), tmp_path / "b" / "data.npz"
+    np.savez(data, in_0=X, out_y=X)
+    done = call("check", path, "--expect", data)
+    assert done.code == 2
+    assert f"{data} has no output of {path}: expected an array named out_0 or 'y', found 'in_0', 'out_y'" in done.out + done.err
+
+
 def test_data_that_are_not_there_are_an_error(call: Call, tmp_path: Path) -> None:
     """A model is not right because a name was mistyped."""
     done = call("check", write(tmp_path / "b", "Relu", np.abs(X)), "--expect", tmp_path / "none.npz")

@@ -38,6 +38,17 @@ def test_what_cannot_be_decided_is_no_finding(tmp_path: Path, capsys: pytest.Cap
     assert "1 rule: 0 findings, 1 undecided" in shown.err
 
 
+def test_what_reads_badly_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.rules").write_text(
+        "rule A1 a <kind: lossy>\nmatch { y = com.acme.Halves(x) }\nrewrite opset ..12 { y = Unsqueeze<axes=[0]>(x) }\n"
+        "rewrite opset 13.. { y = Unsqueeze(x, {[0]}) }\n"
+    )
+    assert main(["lint", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    assert "warning[W304]: A1 has two rewrites" in shown.out
+    assert shown.err.endswith("1 rule: 0 findings, 1 warning\n")
+
+
 def test_rules_of_ones_own_against_the_shipped_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.rules").write_text(
         "rule A1 a <kind: exact, phase: cleanup, opset: 1..>\nmatch { y = Identity(x) }\nrewrite { y = x }\n"

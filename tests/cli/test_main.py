@@ -154,6 +154,18 @@ def test_a_row_of_a_table_has_no_comments_of_other_rows(call: Call) -> None:
     assert call("rule", "TYP057").out.count("  # PyTorch 2.13.0 (TorchScript, opset ") == 2
 
 
+def test_a_rule_is_shown_with_its_defines(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "defines.rules").write_text("/// One element.\ndefine one(x) = size(x) == 1\ndefine other(x) = rank(x) == 9\n")
+    (tmp_path / "a.rules").write_text(
+        "define both(a, b) = one(a)\n    and one(b)\n\nrule T1 t <kind: lossy>\nmatch { y = Mul(a, b) }\nwhere both(a, b)\n"
+        "rewrite { y = a }\nrule T2 u <kind: lossy>\nmatch { y = Neg(a) }\nrewrite { y = a }\n"
+    )
+    shown = call("rule", "T1", "--rules", tmp_path).out
+    defines = "  /// One element.\n  define one(x) = size(x) == 1\n\n  define both(a, b) = one(a) and one(b)\n\n  rule T1 t"
+    assert defines in shown and "other" not in shown
+    assert "define" not in call("rule", "T2", "--rules", tmp_path).out
+
+
 def test_rule(call: Call) -> None:
     done = call("rule", "mx001")
     assert done.code == 0

@@ -39,7 +39,7 @@ def ops(path: Path) -> list[str]:
 
 
 def test_fix(call: Call, net: Path) -> None:
-    rules, out = ("--rules", net.with_name("my.rules")), net.with_name("out.onnx")
+    rules, out = ("--rules", net.parent), net.with_name("out.onnx")
     unasked = call("fix", net, "-o", out, *rules)
     assert (unasked.code, ops(out)) == (0, ["Abs", "Neg", "Neg"])
     chosen = call("fix", net, "-o", out, "--force", *rules, "--target", "ACME")
@@ -54,7 +54,7 @@ def test_fix(call: Call, net: Path) -> None:
 
 
 def test_every_target_at_once(call: Call, net: Path) -> None:
-    rules, out = ("--rules", net.with_name("my.rules")), net.with_name("out.onnx")
+    rules, out = ("--rules", net.parent), net.with_name("out.onnx")
     for name in ("ALL", "all", "acme,ALL"):
         assert call("fix", net, "-o", out, "--force", *rules, "--target", name).code == 0
         assert ops(out) == ["Abs", "Identity"]
@@ -63,7 +63,7 @@ def test_every_target_at_once(call: Call, net: Path) -> None:
 
 
 def test_check_says_what_was_not_tried(call: Call, net: Path) -> None:
-    done = call("check", net, "--rules", net.with_name("my.rules"), "--select", "ALL", "--format", "json")
+    done = call("check", net, "--rules", net.parent, "--select", "ALL", "--format", "json")
     skipped = json.loads(done.out)["skipped"]
     reason = "it is meant for acme, other; --target acme runs it, or select it by its code"
     assert skipped[0] == {"reason": reason, "models": 1, "rules": ["TST001"]}
@@ -71,10 +71,11 @@ def test_check_says_what_was_not_tried(call: Call, net: Path) -> None:
 
 
 def test_why(call: Call, net: Path) -> None:
-    rules = ("--rules", net.with_name("my.rules"))
+    rules = ("--rules", net.parent)
     assert "runs only with --target acme, or when selected: --select DEFAULT,TST001" in call("why", "TST001", net, *rules).out
     assert "runs only" not in call("why", "TST001", net, *rules, "--target", "other").out
     assert "runs only when selected" in call("why", "TST002", net, *rules, "--target", "acme").out
+    assert "runs only" not in call("why", "TST002", net, "--rules", net.with_name("my.rules")).out
 
 
 def test_verify_asks_for_no_target(call: Call, net: Path) -> None:
@@ -84,7 +85,7 @@ def test_verify_asks_for_no_target(call: Call, net: Path) -> None:
 
 
 def test_rules(call: Call, net: Path) -> None:
-    rules = ("--rules", net.with_name("my.rules"))
+    rules = ("--rules", net.parent)
     assert "\nTST001@  Two negations" in call("rules", *rules, "--target", "acme").out
     found = json.loads(call("rules", *rules, "--target", "other", "--format", "json").out)["rules"]
     assert [(rule["code"], rule["targets"], rule["default"]) for rule in found] == [("TST001", ["acme", "other"], False)]

@@ -52,6 +52,31 @@ def test_a_rule_that_is_gone_leaves_the_lock_of_its_folder(call: Call, tmp_path:
     assert set(json.loads((tmp_path / "verified.lock.json").read_text())["rules"]) == {"T1"}
 
 
+def test_a_pack_keeps_its_lock_with_its_rules(call: Call, tmp_path: Path) -> None:
+    """`verify PACK --update-lock` writes where `verify PACK/acme_rules/rules --locked` reads."""
+    inner = tmp_path / "acme_rules" / "rules"
+    inner.mkdir(parents=True)
+    (inner / "verified.lock.json").write_text('{"schema": 1, "oracles": {}, "rules": {}}\n')
+    for code in ("T1", "T2"):
+        (inner / f"{code}.rules").write_text(GOOD.replace("T1", code))
+    assert call("verify", tmp_path, "--samples", 5, "--update-lock").code == 0
+    assert not (tmp_path / "verified.lock.json").exists()
+    assert call("verify", inner, "--locked").code == call("verify", tmp_path, "--locked").code == 0
+    (inner / "T2.rules").unlink()
+    assert call("verify", tmp_path, "--samples", 5, "--update-lock").code == 0
+    assert set(json.loads((inner / "verified.lock.json").read_text())["rules"]) == {"T1"}
+
+
+def test_how_to_show_what_a_condition_is_for(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "a.rules").write_text(GOOD.replace("rewrite", "where rank(x) != 3\nrewrite"))
+    lines = call("verify", tmp_path, "--samples", 30).out.splitlines()
+    flagged = next(at for at, line in enumerate(lines) if "warning[W504]" in line)
+    assert "nothing goes wrong without `where rank(x) != 3`" in lines[flagged]
+    assert lines[flagged + 1].strip() == (
+        'leave it out, or show what it is for: a test "..." unchanged, whose model breaks this line only'
+    )
+
+
 def test_a_counterexample_is_a_finding(call: Call, tmp_path: Path) -> None:
     (tmp_path / "b.rules").write_text(WRONG)
     done = call("verify", tmp_path / "b.rules", "--samples", 5, "--update-lock")

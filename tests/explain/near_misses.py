@@ -58,6 +58,8 @@ STRUCTURE = [
          "operands", "y = Gemm", "has 2"),
     Near("an operand left out", f"match {{ y = Clip(x, low, high) }}\n{_KEEP}",
          'g (float[2] x, float m) => (y) { y = Clip(x, "", m) }', "operand", "y = Clip", "left out"),
+    Near("anything, where nothing is", f"match {{ y = Clip(x, _, high) }}\n{_KEEP}",
+         'g (float[2] x, float m) => (y) { y = Clip(x, "", m) }', "operand", "y = Clip", "left out; `b?` would be"),
     Near("not a constant", f"match {{ y = Mul(x, const w) }}\n{_KEEP}", "g (float[2] x, float[2] w) => (y) { y = Mul(x, w) }",
          "constant", "const w", "'w', an input of the graph"),
     Near("made at run time", f"match {{ y = Sub(x, const w) }}\n{_KEEP}",

@@ -15,12 +15,14 @@ import pytest
 import rewriter
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, render_all
+from rewriter.rule_tools.checks.header import KEYS
+from rewriter.rule_tools.lint.legibility import LEGIBILITY
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.rule_tools.messages.message_pages import explain, message_pages, parse_page
 
 OF_RUNS = {"E501", "E502", "E503", "W504"}
 """Codes of what running a rule shows: `rewriter verify`."""
-OF_SETS = {code for code in message_pages() if "E404" <= code <= "E409" or "W406" <= code <= "W408"}
+OF_SETS = {code for code in message_pages() if "E404" <= code <= "E409" or "W406" <= code <= "W408" or code in LEGIBILITY}
 """Codes of what `rewriter lint` finds between rules."""
 BAD = Path(__file__).parent.parent / "bad_rules"
 
@@ -90,6 +92,11 @@ def test_page(code: str, tmp_path: Path) -> None:
     wrong = check_text(tmp_path, page.wrong)
     assert {diagnostic.code for diagnostic in wrong} == {code}
     assert check_text(tmp_path, page.right) == []
+
+
+def test_the_page_of_header_keys_has_all_of_them() -> None:
+    listed = message_pages()["E251"].text.partition("The keys are:")[2].partition(".")[0]
+    assert sorted(key.strip() for key in listed.split(",")) == sorted(KEYS)
 
 
 def test_explain() -> None:

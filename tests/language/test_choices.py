@@ -12,6 +12,7 @@ from rewriter.core.language.expand.variants import MAX_VARIANTS, groupings
 from rewriter.core.language.parse import parse
 from rewriter.core.language.walk import walk
 from rewriter.rule_tools.load_rules import load_rules
+from rewriter.trust.rule_tests import run_test
 from tests.language.test_check import check_text
 from tests.rule_tests import run_tests
 
@@ -138,6 +139,24 @@ def test_a_define_is_written_out_where_it_is_called() -> None:
     from rewriter.rule_tools.format import same
 
     assert same(called.rules, written.rules)
+
+
+def test_a_define_takes_an_axis(tmp_path: Path) -> None:
+    """What is computed along height and width is written once: the axis may be an argument, in facts, ranges and functions."""
+    path = tmp_path / "a.rules"
+    path.write_text(
+        "/// The sizes of an axis and of those behind it, and the sums of a constant along it.\n"
+        "define along(axis, x, c) = concat([dim(x, axis)], shape(x)[axis + 1..], sum(take(c, 0..1, axis), axis), 0)\n"
+        "rule T1 t <kind: lossy>\nmatch { y = Sum(float[2, 3, 4] x, const c) }\n"
+        "rewrite { y = Sum(x, {along(0, x, c)}, {along(1, x, c)}) }\n"
+        'test "both axes" ~~~\n<ir_version: 8, opset_import: ["": 13]>\n'
+        "g (float[2,3,4] x) => (y) <int64[2,2] c = {1, 2, 3, 4}> { y = Sum(x, c) }\n~~~ becomes ~~~\n"
+        '<ir_version: 8, opset_import: ["": 13]>\n'
+        "g (float[2,3,4] x) => (y) <int64[5] h = {2, 3, 4, 4, 6}, int64[4] w = {3, 4, 3, 7}> { y = Sum(x, h, w) }\n~~~\n"
+    )
+    (rule,) = load_rules([path])
+    result = run_test(rule, rule.ast.tests[0])
+    assert result.ok, result.message
 
 
 def test_an_item_of_a_define_is_no_name_of_its_caller() -> None:

@@ -118,6 +118,19 @@ rewrite { y = x }  # done
     assert format_text(expected) == expected
 
 
+def test_comments_that_were_aligned_stay_so() -> None:
+    text = "rule X1 a <kind: exact>\nmatch { y = Relu(x) }\n{}\nrewrite { y = x }\n"
+    lines = "where rank(x)==2     # one\nwhere dtype(x) == float # too\nwhere size(x) > 1 # apart\nlet a = 1 # alone"
+    expected = (
+        "where rank(x) == 2       # one\nwhere dtype(x) == float  # too\nwhere size(x) > 1  # apart\nlet a = 1  # alone\n"
+    )
+    assert expected not in format_text(text.replace("{}", lines))  # the first two do not begin in one column
+    shifted = lines.replace("     # one", "        # one")
+    done = format_text(text.replace("{}", shifted))
+    assert expected in done
+    assert format_text(done) == done
+
+
 def test_long_lines_keep_their_ends() -> None:
     names = " + ".join(f"a_rather_long_name_{i}" for i in range(8))
     text = f"rule X1 a\nmatch {{ y = Relu(x) }}\nwhere {names.replace(' + ', ' +' + chr(10), 3)} == 1\nrewrite {{ y = x }}\n"

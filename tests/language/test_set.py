@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rewriter.core.language.diagnostics import render_all
+from rewriter.rule_tools.lint.legibility import LEGIBILITY, is_plain
 from rewriter.rule_tools.lint.rule_set import lint
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.rule_tools.messages.message_pages import message_pages
@@ -36,7 +37,7 @@ def between(folder: Path, text: str) -> list[str]:
 def test_message(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(BAD)
     rules = load_rules([path.name])
-    diagnostics = lint(rules, pedantic=path.name.startswith("W"))
+    diagnostics = lint(rules, pedantic=path.name.startswith("W40"))
     assert {diagnostic.code for diagnostic in diagnostics} == {path.name[:4]}
     text = render_all(diagnostics, {rule.path: rule.source for rule in rules}) + "\n"
     expected = path.with_suffix(".txt")
@@ -49,12 +50,14 @@ def test_no_expected_text_is_left_over() -> None:
     assert {path.stem for path in BAD.glob("*.txt")} == {path.stem for path in BAD.glob("*.rules")}
 
 
-LINTED = sorted(code for code in message_pages() if "E404" <= code <= "E409" or "W406" <= code <= "W408" or code == "E505")
+LINTED = sorted(
+    code for code in message_pages() if "E404" <= code <= "E409" or "W406" <= code <= "W408" or code in ("E505", *LEGIBILITY)
+)
 
 
 @pytest.mark.parametrize("code", LINTED)
 def test_page(code: str, tmp_path: Path) -> None:
-    page, pedantic = message_pages()[code], code.startswith("W")
+    page, pedantic = message_pages()[code], code.startswith("W40")
     assert len(page.text) > 30
     assert set(found(tmp_path, page.wrong, pedantic)) == {code}
     assert found(tmp_path, page.right, pedantic) == []
@@ -75,6 +78,19 @@ def test_shipped_rules_are_clean_and_soon_done() -> None:
     began = time.process_time()
     assert [f"{d.code} {d.message}" for d in lint(rules)] == []
     assert time.process_time() - began < 10  # well below a second on a quiet machine
+
+
+@pytest.mark.parametrize(
+    ("cell", "plain"),
+    [
+        *dict.fromkeys(("Relu", "com.microsoft.Gelu", "-1", "1e-5", "13..", "..12", "9..13", "_", "true", "float16", "tanh"), True).items(),
+        *dict.fromkeys(('"a title (with words)"', "[1, -2]", '["a", "b"]', "[]", "(Conv | ConvTranspose)"), True).items(),
+        *dict.fromkeys(("refused(onnxruntime)", "approx(rtol=1e-4)", "TFL_RELU"), True).items(),
+        *dict.fromkeys(("(Relu(x))", "rank(x)", "(rank(x) > 2)", "(n.axis)", "[dim(x, 0)]", "x==1", "(0.0 - 1.0)"), False).items(),
+    ],
+)  # fmt: skip
+def test_what_a_cell_may_hold(cell: str, plain: bool) -> None:
+    assert is_plain(cell) == plain
 
 
 # --- Pairs --------------------------------------------------------------------------------------------------------------------

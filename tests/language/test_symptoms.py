@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rewriter.core.language.rule import Rule
@@ -61,6 +63,17 @@ def test_another_operator_is_another_message(rules: list[Rule]) -> None:
 def test_an_operator_that_no_rule_knows(rules: list[Rule]) -> None:
     assert not any(a.sure for a in find_answers(rules, "Unrecognized attribute: axes for operator QLinearConv"))
     assert not any(a.sure for a in find_answers(rules, "Unrecognized attribute: axes for operator Foo(13)"))
+
+
+def test_the_name_of_an_operator_alone(rules: list[Rule], tmp_path: Path) -> None:
+    (tmp_path / "a.rules").write_text(
+        'rule TST004 squared <kind: lossy, symptom: "Fatal error: acme:SquaredRelu(-1) is not a registered function/op">\n'
+        "match { y = acme.SquaredRelu(x) }\nrewrite { y = Relu(x) }\n"
+    )
+    known = [*rules, *load_rules([tmp_path])]
+    for text in ("acme:SquaredRelu", "SquaredRelu", "acme.SquaredRelu(-1)", "acme::SquaredRelu"):
+        assert [(answer.rule.code, answer.sure) for answer in find_answers(known, text)] == [("TST004", True)]
+    assert not any(answer.sure for answer in find_answers(known, "acme:Relu"))
 
 
 def test_nothing_answers(rules: list[Rule]) -> None:

@@ -26,9 +26,6 @@ Repaired = Callable[[RuleSet], "tuple[Model | None, list[str]]"]
 MOST_TRIED = 24
 """Rules that are tried one by one."""
 
-MOST_NAMES = 8
-"""Arrays of a file that a message lists."""
-
 MEMORY = 1 << 28
 """Bytes of tensors that are looked at together for the first layer that differs."""
 
@@ -59,9 +56,7 @@ class Expectation:
         self._truth = FrameworkOutputs(self._data)
         candidate = Candidate(load(self._path))
         if not (outputs := len(self._truth.recorded(candidate))):
-            expected = " or ".join([*(repr(info.name) for info in candidate.proto.graph.output[:1]), "'out_0'"])
-            found = ", ".join(map(repr, self._truth.names[:MOST_NAMES]))
-            what = f"expected an array named {expected}, found {found}; it may belong to another model"
+            what = f"{self._truth.missing(candidate)}; it may belong to another model"
             raise RewriterError(f"{self._data} has no output of {self._path}: {what}")
         before = self._off(load(self._path))
         model, fired = self._repaired(self._rules)

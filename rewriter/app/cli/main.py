@@ -108,6 +108,9 @@ def _settled(args: argparse.Namespace) -> bool:
         from rewriter.app.cli.configured import settle
 
         shown = settle(args)
+    origins = getattr(args, "origins", {})
+    typed = [one for name in ("rules", "extend") if origins.get(name, "").startswith("--") for one in getattr(args, name)]
+    args.named_files = [one for one in typed if one.endswith(".rules") and os.path.isfile(one)]
     if getattr(args, "extend", None):
         args.rules = [*(args.rules or ["shipped"]), *args.extend]
     return shown

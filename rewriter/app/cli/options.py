@@ -255,7 +255,7 @@ OPTIONS: dict[str, Option] = {
     "rules": _several(
         "PATH",
         "rule file or folder, or pack:NAME of an installed package, instead of the shipped rules; may be repeated, and the "
-        "word `shipped` adds those again",
+        "word `shipped` adds those again. Without --select, all rules of a file run, save guesses",
     ),
     "extend": _several("PATH", "rule file, folder or pack:NAME besides those; may be repeated"),
     "target": _several(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rewriter.app.cli.output import say, wants_color
 from rewriter.app.configuration import rule_paths
@@ -31,7 +32,7 @@ def selected(args: argparse.Namespace) -> RuleSet:
     """
     known = load(args.rules).with_settings(args.set)
     select, targets = codes(args.select), target_names(args)
-    rules = known.select(select, codes(args.ignore), targets, guess=args.guess)
+    rules = known.select(select, codes(args.ignore), targets, guess=args.guess, files=wanted_files(args, known))
     for code, name in known.settings if args.origins["set"].endswith("--set") else ():
         if rules.get(code) is None:
             say(f"rewriter: warning: {code}.{name} is set, but {code} is not selected")
@@ -47,6 +48,14 @@ def selected(args: argparse.Namespace) -> RuleSet:
         if asked:
             say(f"rewriter: note: these rules run only when selected: {', '.join(map(clean, asked))}")
     return rules
+
+
+def wanted_files(args: argparse.Namespace, known: Iterable[Rule]) -> frozenset[str]:
+    """The files among those of `known` that are named on the command line: their rules run, unless `--select` says which do."""
+    named = set() if args.origins["select"] == "--select" else set(map(os.path.realpath, args.named_files))
+    return (
+        frozenset(path for path in {rule.path for rule in known} if os.path.realpath(path) in named) if named else frozenset()
+    )
 
 
 def load(paths: Sequence[str] | None, *, quiet: bool = False) -> RuleSet:

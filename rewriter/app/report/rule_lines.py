@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rewriter.core.language.ast import Evidence, OpsetRange
 from rewriter.core.language.rule import Rule
+from rewriter.rule_tools.load_rules import called_defines
 from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
@@ -61,7 +62,11 @@ def rule_lines(rule: Rule, style: Style) -> Iterator[str]:
 
 
 def text_lines(rule: Rule) -> Iterator[str]:
-    """The rule as it is written, without the comment that the page has already."""
+    """The defines that the rule calls, and the rule as it is written, without the comment that the page has already."""
+    for define in called_defines(rule):
+        yield from (f"  /// {clean(line)}".rstrip() for line in define.doc)
+        yield f"  {clean(define.text)}"
+        yield ""
     for text in rule.text.splitlines():
         if not text.startswith("///"):
             yield f"  {clean(text.expandtabs(4))}".rstrip()
@@ -170,7 +175,8 @@ def verdict_lines(verdict: Verdict, rule: Rule | None, style: Style) -> list[str
     for line in verdict.unneeded:
         models = counted(line.broke, "random model")
         message = f"`{clean(line.text)}` may be unnecessary: {models} violated it, and the rule was correct without it"
-        found.append(f"    warning[W504] {clean('' if rule is None else rule.path)}:{line.line}: {message}")
+        found.append(f"    warning[W504] {clean(rule.path if rule else '')}:{line.line}: {message}")
+        found.append('      leave it out, or show what it is for: a test "..." unchanged, whose model breaks this line only')
     found += [f"    {clean(line)}" for line in verdict.obligation.splitlines()]
     return found
 

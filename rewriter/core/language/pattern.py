@@ -86,8 +86,16 @@ def operator_names(op: ast.Op, settings: Mapping[str, Any]) -> tuple[str, str]:
     return ("" if domain == "ai.onnx" else domain), name
 
 
+class NotConnected(RewriterError):
+    """A node of a pattern cannot be reached from the others; `inner` is what of it could be, had it a name."""
+
+    def __init__(self, node: ast.NodePattern, inner: ast.NodePattern | None) -> None:
+        super().__init__("the pattern is not connected")
+        self.node, self.inner = node, inner
+
+
 def compile_pattern(match: ast.Match, settings: Mapping[str, Any]) -> Pattern:
-    """Numbers the nodes of a match block and connects them. Raises RewriterError when it is too large."""
+    """Numbers the nodes of a match block and connects them. Raises NotConnected, or RewriterError when it is too large."""
     builder = _PatternBuilder(settings)
     for line in match.nodes:
         builder.declare(line)
@@ -168,7 +176,12 @@ class _PatternBuilder:
             for position, operand in enumerate(node.source.inputs):
                 if node.number not in reached and isinstance(operand, ast.Capture) and operand.name in names:
                     return node.number, position, operand.name
-        raise RewriterError("the pattern is not connected")
+        for node in self._nodes:
+            inside = next((one.node for one in node.inputs if isinstance(one, Made) and one.node in reached), None)
+            if node.number not in reached and inside is not None:
+                raise NotConnected(node.source, self._nodes[inside].source)
+        loose = reached if 0 not in reached else set(range(len(self._nodes))) - reached
+        raise NotConnected(self._nodes[min(loose)].source, None)
 
     def _paths(
         self, root: int, joins: list[tuple[int, int, str]]

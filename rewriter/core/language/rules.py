@@ -168,6 +168,7 @@ class RuleSet:
         targets: Sequence[str] = (),
         *,
         guess: bool = False,
+        files: frozenset[str] = frozenset(),
     ) -> RuleSet:
         """The rules that are named and not ignored, and those for the chosen targets.
 
@@ -176,7 +177,7 @@ class RuleSet:
         means "DEFAULT". The longer name decides where both lists name a rule; of equally long ones,
         ignoring wins. Targets ("tensorrt", or "all") add their rules of kind exact, approx and repair, and no rule for other
         targets is taken unless its whole code is named. Nor is a repair with `evidence: guess`, unless `guess` says so, which
-        also adds those of them to DEFAULT.
+        also adds those of them to DEFAULT. Rules of `files` are taken whatever is selected, save guesses.
 
         Raises:
             RewriterError: a name fits no rule, or no rule is for a target.
@@ -189,9 +190,13 @@ class RuleSet:
         aside: list[Rule] = []
         questions: list[Rule] = []
         for rule in self.rules:
-            meant = not rule.targets or not wanted_targets.isdisjoint(rule.targets)
+            meant = not rule.targets or (rule.path in files and not targets) or not wanted_targets.isdisjoint(rule.targets)
             wanted = max(_strength(name, rule) for name in select or ("DEFAULT",))
-            if (meant and rule.header.on_target) or (rule.guess and "DEFAULT" in (select or ("DEFAULT",))):
+            if (
+                rule.path in files
+                or (meant and rule.header.on_target)
+                or (rule.guess and "DEFAULT" in (select or ("DEFAULT",)))
+            ):
                 wanted = max(wanted, 0)
             if wanted > max((_strength(name, rule) for name in ignore), default=-1):
                 if rule.guess and not guess and rule.code not in select:

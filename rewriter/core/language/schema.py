@@ -149,7 +149,7 @@ def _plain(schema: OpSchema) -> list[Any]:
     """What `_operator` makes a record of."""
     counts = schema.min_input, _bounded(schema.max_input), schema.min_output, _bounded(schema.max_output)
     attributes = {
-        name: (_KINDS.get(str(found.type).rpartition(".")[2], "unknown"), found.required, _value(found.default_value))
+        name: (_KINDS.get(str(found.type).rpartition(".")[2], "unknown"), found.required, value_of(found.default_value))
         for name, found in schema.attributes.items()
     }
     return [schema.since_version, schema.deprecated, _formals(schema.inputs), _formals(schema.outputs), *counts, attributes]
@@ -302,7 +302,8 @@ def is_commutative(op: str, domain: str = "") -> bool:
     return op in COMMUTATIVE and not normal(domain)
 
 
-def _value(proto: Any) -> Value:
+def value_of(proto: Any) -> Value:
+    """What an `AttributeProto` holds, as plain data; None for graphs, tensors and types."""
     from onnx import helper
 
     if not proto.type:

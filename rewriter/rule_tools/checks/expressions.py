@@ -12,7 +12,7 @@ from math import isnan
 from rewriter.core.language import ast, schema
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.functions import FAULTS, FUNCTIONS, MODEL_FACTS
-from rewriter.core.language.walk import canonical
+from rewriter.core.language.walk import canonical, pattern_nodes
 from rewriter.rule_tools.checks.context import Binding, CheckContext, NameScope, did_you_mean
 
 # Static types of expressions, as words, and which fits where.
@@ -268,6 +268,12 @@ class Types:
         helps = did_you_mean(expr.name, fields)
         if expr.name in FUNCTIONS and isinstance(expr.value, ast.Name):
             helps = (f"write {expr.name}({expr.value.id})",)
+        tensor = expr.value.id if isinstance(expr.value, ast.Name) else ""
+        for node in pattern_nodes(self.context.rule.match):
+            made = any(output.name == tensor for output in node.outputs)
+            if made and any(expr.name in schema.all_attributes(op.name, op.domain) for op in node.ops):
+                line = f"label its node, [n] {tensor} = {node.ops[0].name}(...), and " if node.label is None else ""
+                helps = (f"`{expr.name}` is an attribute: {line}write {node.label or 'n'}.{expr.name}",)
         self.context.report(
             "E209", f"{what} has no field `{expr.name}`", expr.span, notes=(f"its fields: {', '.join(fields)}",), helps=helps
         )
@@ -404,6 +410,8 @@ class Types:
 
 
 _TENSORS = ("tensor", "const")
+NUMPY_NAMES = {"float32": "float", "float64": "double", "bool_": "bool", "str": "string"}
+"""Element types that are called otherwise in ONNX text."""
 _ITEM = {"ints": "int", "floats": "number", "strings": "string", "string": "string", "tensors": "tensor"}
 
 
@@ -422,8 +430,9 @@ def is_nan(expr: object) -> bool:
 
 def _unquoted(expr: ast.Compare, left: str, right: str) -> tuple[str, ...]:
     for side in (expr.left, expr.right):
-        if "dtype" in (left, right) and isinstance(side, ast.Literal) and side.value in DTYPES:
-            return (f"element types are written without quotes: {side.value}",)
+        if "dtype" in (left, right) and isinstance(side, ast.Literal) and isinstance(side.value, str):
+            name = NUMPY_NAMES.get(side.value, side.value)
+            return (f"element types are written without quotes: {name}",) if name in DTYPES else ()
     return ()
 
 

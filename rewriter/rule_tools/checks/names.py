@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast, schema
 from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.pattern import NotConnected, compile_pattern
 from rewriter.core.language.walk import pattern_nodes, walk
 from rewriter.rule_tools.checks import expressions as types
 from rewriter.rule_tools.checks.context import Binding, CheckContext, NameScope, did_you_mean
@@ -160,9 +162,8 @@ def check_shape_of_pattern(context: CheckContext) -> None:
     for node in pattern_nodes(match):
         _operand_list(context, node)
         _alternatives(context, node)
-    if len(match.nodes) > 1:
-        _connected(context, match.nodes)
-    _acyclic(context, match.nodes)
+    if _acyclic(context, match.nodes) and len(match.nodes) > 1:
+        _connected(context, match)
 
 
 def _operand_list(context: CheckContext, node: ast.NodePattern) -> None:
@@ -217,30 +218,28 @@ def _tensors(node: ast.NodePattern) -> tuple[set[str], set[str]]:
     return reads, makes
 
 
-def _connected(context: CheckContext, nodes: tuple[ast.NodePattern, ...]) -> None:
-    lines = [reads | makes for reads, makes in map(_tensors, nodes)]
-    reached = set(lines[0])
-    waiting = list(range(1, len(nodes)))
-    while True:
-        near = [i for i in waiting if lines[i] & reached]
-        if not near:
-            break
-        for i in near:
-            reached |= lines[i]
-        waiting = [i for i in waiting if i not in near]
-    if waiting:
-        node = nodes[waiting[0]]
-        context.report(
-            "E204",
-            "this node shares no tensor with the rest of the pattern",
-            node.ops_span if node.ops_span != ast.NOWHERE else node.span,
-            "not connected",
-            ("a pattern is one connected piece of a graph",),
-            ("write two rules, or name the tensor that joins them on both sides",),
-        )
+def _connected(context: CheckContext, match: ast.Match) -> None:
+    """Whether the engine finds a way from node to node: over tensors that have a name in two lines."""
+    try:
+        compile_pattern(match, {param.name: param.name for param in context.rule.params})
+    except NotConnected as error:
+        part = _written(context, error.node)
+        notes, helps = "a pattern is one connected piece of a graph", "name a tensor of it in another line, or write two rules"
+        if error.inner is not None:
+            inner = _written(context, error.inner)
+            notes, helps = f"only {inner}, which has no name, leads to it", f"give {inner} a line and a name of its own"
+        span = error.node.ops_span if error.node.ops_span != ast.NOWHERE else error.node.span
+        message = f"{part} is not connected to the rest of the pattern"
+        context.report("E204", message, span, "hangs loose", (notes,), (helps,))
+    except RewriterError:
+        pass  # too large, which is said elsewhere
 
 
-def _acyclic(context: CheckContext, nodes: tuple[ast.NodePattern, ...]) -> None:
+def _written(context: CheckContext, node: ast.NodePattern) -> str:
+    return f"`{' '.join(context.text[node.span.start : node.span.end].split())}`"
+
+
+def _acyclic(context: CheckContext, nodes: tuple[ast.NodePattern, ...]) -> bool:
     edges = [_tensors(node) for node in nodes]
     done: set[int] = set()
     while True:
@@ -254,6 +253,7 @@ def _acyclic(context: CheckContext, nodes: tuple[ast.NodePattern, ...]) -> None:
         own = [i for i in left if edges[i][0] & edges[i][1]]
         message = "this node reads what it makes" if own else "the nodes of this pattern feed each other in a circle"
         context.report("E204", message, nodes[(own or left)[0]].span, notes=("no ONNX graph has a cycle",))
+    return not left
 
 
 def _attribute_type(op: ast.Op, name: str) -> str:

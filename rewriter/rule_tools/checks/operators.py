@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from rewriter.core.language import ast, schema
 from rewriter.core.language.diagnostics import suggest
+from rewriter.core.language.expand.rule_forms import OPERANDS
 from rewriter.core.language.functions import FUNCTIONS
 from rewriter.core.language.header import SAME_NUMBERS
 from rewriter.core.language.schema import Operator
@@ -165,13 +166,15 @@ def check_build(context: CheckContext, build: ast.Build, opsets: Sequence[int], 
     reported_opsets: set[int] = set()
     for attr in build.attrs:
         if isinstance(attr, ast.AttrSet):
-            reported_opsets |= check_written(context, build.op, attr.name, attr.name_span, inside)
+            reported_opsets |= check_written(context, build.op, attr.name, attr.name_span, inside, attr.value)
     _required(context, build, inside, copied)
     _built_inputs(context, build, [v for v in inside if v not in reported_opsets])
     _built_outputs(context, build, inside)
 
 
-def check_written(context: CheckContext, op: ast.Op, name: str, span: ast.Span, opsets: Sequence[int]) -> set[int]:
+def check_written(
+    context: CheckContext, op: ast.Op, name: str, span: ast.Span, opsets: Sequence[int], value: ast.Expr | None = None
+) -> set[int]:
     """An attribute that a rewrite writes exists in all these opsets; in other domains than the default one, in some version.
 
     Returns the opsets whose operands need no further complaint: the attribute is an input there.
@@ -180,7 +183,7 @@ def check_written(context: CheckContext, op: ast.Op, name: str, span: ast.Span, 
         return set()
     missing = [v for v in opsets if schema.attribute(op.name, op.domain, v, name) is None]
     if missing and not schema.normal(op.domain):
-        return _missing_attribute(context, op, name, span, missing, in_pattern=False)
+        return _missing_attribute(context, op, name, span, missing, in_pattern=False, value=value)
     return set()
 
 
@@ -229,7 +232,8 @@ def _pattern_attribute(context: CheckContext, op: ast.Op, attr: ast.AttrPattern,
         _never_holds(context, op, attr, defaulted)
         missing = [v for v in missing if v not in defaulted]
     if missing and not context.is_repair:
-        return _missing_attribute(context, op, attr.name, attr.name_span, missing, in_pattern=True)
+        value = attr.value if attr.mode == "equals" else None
+        return _missing_attribute(context, op, attr.name, attr.name_span, missing, in_pattern=True, value=value)
     return set()
 
 
@@ -251,16 +255,26 @@ def _never_holds(context: CheckContext, op: ast.Op, attr: ast.AttrPattern, lacki
 
 
 def _missing_attribute(
-    context: CheckContext, op: ast.Op, name: str, span: ast.Span, missing: Sequence[int], in_pattern: bool
+    context: CheckContext,
+    op: ast.Op,
+    name: str,
+    span: ast.Span,
+    missing: Sequence[int],
+    in_pattern: bool,
+    value: ast.Expr | None = None,
 ) -> set[int]:
+    """`value` is what stands behind the name in a list of attributes, where `~` may stand for `=`."""
     note, is_input = _attribute_story(op, name, missing)
     helps = []
     limit = context.limit(missing)
+    both = f"{name}~{context.text[value.span.start : value.span.end]}" if value is not None and is_input else ""
     if is_input:
         helps.append(f"write the {'pattern' if in_pattern else 'node'} for the input form" + (f", or {limit}" if limit else ""))
+        if both:
+            helps.insert(0, f"write <{both}> for the attribute or the operand, whichever the opset has")
     elif limit:
         helps.append(limit)
-    if not in_pattern and limit:
+    if not in_pattern and limit and not both:
         forms = sorted([[v for v in context.declared if v not in missing], list(missing)])
         blocks = " and ".join(f"`rewrite opset {context.phrase(form)} {{ }}`" for form in forms)
         helps.append(f"or write one block for each form: {blocks}")
@@ -274,7 +288,7 @@ def _attribute_story(op: ast.Op, name: str, missing: Sequence[int]) -> tuple[str
     before: Operator | None = None
     for operator in schema.history(op.name, op.domain):
         if before and name in before.attributes and name not in operator.attributes and operator.since <= max(missing):
-            if any(formal.name == name for formal in operator.inputs):
+            if any(formal.name == OPERANDS.get((op.name, name), name) for formal in operator.inputs):
                 return f"since opset {operator.since} it is an input: {operator.signature}", True
             return f"opset {operator.since} removed it; there is {_list(operator.attributes)}", False
         if name in operator.attributes and operator.since > min(missing):
@@ -321,6 +335,9 @@ def _pattern_inputs(context: CheckContext, op: ast.Op, node: ast.NodePattern, op
     history = schema.history(op.name, op.domain)
     if most is not None and most < max(operator.max_inputs or 0 for operator in history):
         helps.append("end the operands with `...` to allow more of them")
+    named = {operand.name for operand in singles if isinstance(operand, ast.Capture)}
+    for name in sorted(named & schema.all_attributes(op.name, op.domain)):
+        helps.append(f"`{name}` is an attribute, and not an operand: {op.name}<{name}=...>(...)")
     _count(context, op, node.ops_span, opsets, possible, _operands(len(node.inputs)), helps)
 
 

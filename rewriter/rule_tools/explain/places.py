@@ -241,7 +241,8 @@ class Reasons:
                     question = f"operand {position} made by {_ops(self._nodes[operand.node])}"
                     return "made by", (10 + position, question, found, span)
             elif (tensor is None or not tensor.name) and not (isinstance(operand, ast.Capture) and operand.optional):
-                return "operand", (10 + position, f"operand {position}, `{self._text.at(span)}`", found, span)
+                hint = f"{found}; `{getattr(operand, 'name', 'b')}?` would be an operand that may be"
+                return "operand", (10 + position, f"operand {position}, `{self._text.at(span)}`", hint, span)
         raise AssertionError("no operand is missing")
 
     def _of_outputs(self, outputs: tuple[ast.Output, ...], place: Place, reason: str, r: Registers) -> Words | None:

@@ -14,6 +14,7 @@ from rewriter.core.language import ast
 from rewriter.core.language.claims import Claim, alternatives, consistent, fold, normal, replace_parts
 from rewriter.core.language.diagnostics import Diagnostic, Related
 from rewriter.core.language.rule import Rule
+from rewriter.rule_tools.lint.legibility import hard_to_read
 from rewriter.rule_tools.lint.overlap import Circle, Pair, circles, ever_holds, pairs
 from rewriter.rule_tools.lint.overlay import RuleSubject, subject
 
@@ -22,10 +23,18 @@ _SHOWN = 8  # rules of a circle that are named
 
 
 def lint(rules: Iterable[Rule], pedantic: bool = False) -> list[Diagnostic]:
-    """Everything wrong with the rules as a set, in the order of their codes; with `pedantic`, also what cannot be decided."""
+    """Everything wrong with the rules as a set, or hard to read, in the order of their codes; with `pedantic`, also what cannot
+    be decided.
+    """
     rule_list = list(rules)
     subjects = [subject(one, _side(rule, number)) for rule in rule_list for number, one in enumerate(rule.variants)]
-    found = [*_never(subjects), *_pairs(subjects, pedantic), *_circles(subjects, pedantic), *_without_twin(rule_list)]
+    found = [
+        *_never(subjects),
+        *_pairs(subjects, pedantic),
+        *_circles(subjects, pedantic),
+        *_without_twin(rule_list),
+        *hard_to_read(rule_list),
+    ]
     place = {rule.path: number for number, rule in enumerate(rule_list)}
     return sorted(found, key=lambda d: (place.get(d.path, 0), d.path, d.span.start, d.code, d.message))
 

@@ -264,7 +264,7 @@ def _applied(plan: Document, outcome: Outcome, absent: list[Missing], style: Sty
 def why(args: argparse.Namespace) -> int:
     """Explains one rule on one model; returns 0."""
     from rewriter.app.batch.jobs import opened
-    from rewriter.app.cli.selection import target_names
+    from rewriter.app.cli.selection import target_names, wanted_files
     from rewriter.app.findings import explained
     from rewriter.app.report.rule_lines import when_asked
     from rewriter.app.report.why_lines import why_lines, why_object
@@ -273,7 +273,10 @@ def why(args: argparse.Namespace) -> int:
     rule, rules = _explained_rule(args)
     file = opened(args.model, args.source)
     found, exporter, notes = explained(file.file, rule.code, rules, args.node, args.source, args.constant_inputs)
-    if not (rule.default or (rule.header.on_target and not {EVERY_TARGET, *rule.targets}.isdisjoint(target_names(args)))):
+    named = not rule.guess and rule.path in wanted_files(args, [rule])
+    if not (
+        named or rule.default or (rule.header.on_target and not {EVERY_TARGET, *rule.targets}.isdisjoint(target_names(args)))
+    ):
         notes.append(f"{rule.code} runs only {when_asked(rule)}")
     configuration = args.configuration
     for one in () if configuration is None else configuration.suppress:
@@ -290,10 +293,10 @@ def why(args: argparse.Namespace) -> int:
 def _explained_rule(args: argparse.Namespace) -> tuple[Rule, RuleSet]:
     """The rule, and all selected ones with it among them."""
     from rewriter.app.chosen_rules import find_rule
-    from rewriter.app.cli.selection import codes, load, target_names
+    from rewriter.app.cli.selection import codes, load, target_names, wanted_files
 
     known = load(args.rules).with_settings(args.set)
     rule = find_rule(args.rule, list(known))
-    return rule, known.select(
-        [*(codes(args.select) or ["DEFAULT"]), rule.code], codes(args.ignore), target_names(args), guess=args.guess
-    )
+    select = [*(codes(args.select) or ["DEFAULT"]), rule.code]
+    files = wanted_files(args, known)
+    return rule, known.select(select, codes(args.ignore), target_names(args), guess=args.guess, files=files)

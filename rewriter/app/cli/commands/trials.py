@@ -157,7 +157,8 @@ def _bless(args: argparse.Namespace) -> int:
     "check rules against each other",
     ("rules", Option("rule file or folder; `shipped` are the shipped rules (default: these alone)", "RULES", nargs="*")),
     description="Checks rules as a set: rules that are the same, never get their turn, fit the same node with nothing to "
-    "say which goes first, match their own results, undo each other, or can never apply.",
+    "say which goes first, match their own results, undo each other, or can never apply. Warns of tables that hold conditions "
+    "or are too wide, and of a rewrite that is written twice.",
     epilog="example: rewriter lint shipped my_rules/",
     options=("pedantic", Limits("the command", 600), "format"),
 )
@@ -167,6 +168,7 @@ def lint(args: argparse.Namespace) -> int:
     from rewriter.app.report.rule_lines import finding_object
     from rewriter.core.language.diagnostics import render_all
     from rewriter.rule_tools.lint import rule_set
+    from rewriter.rule_tools.lint.legibility import LEGIBILITY
 
     known = load(args.rules)
     found = rule_set.lint(known, pedantic=args.pedantic)
@@ -178,8 +180,10 @@ def lint(args: argparse.Namespace) -> int:
     elif found:
         print(render_all(found, sources, wants_color(sys.stdout)))
     sys.stdout.flush()
-    undecided = f", {len(found) - len(errors)} undecided" if args.pedantic else ""
-    say(f"{counted(len(known), 'rule')}: {counted(len(errors), 'finding')}{undecided}")
+    style = len([diagnostic for diagnostic in found if diagnostic.code in LEGIBILITY])
+    undecided = f", {len(found) - len(errors) - style} undecided" if args.pedantic else ""
+    hints = f", {counted(style, 'warning')}" if style else ""
+    say(f"{counted(len(known), 'rule')}: {counted(len(errors), 'finding')}{undecided}{hints}")
     return 1 if errors else 0
 
 
@@ -265,6 +269,7 @@ def verify(args: argparse.Namespace) -> int:
     """Verifies; returns 1 for a counterexample, an unverified rule without a reason, or one that is missing in the lock."""
     from rewriter.app.cli.console_report import progress
     from rewriter.app.cli.selection import codes, load
+    from rewriter.app.configuration import rule_paths
     from rewriter.core.resources import resource
     from rewriter.trust.proof.oracles import require_runtime
     from rewriter.trust.proof.rules.verdict import holds, kept_verdicts, lock_path, read_lock
@@ -273,7 +278,7 @@ def verify(args: argparse.Namespace) -> int:
     rules = load(args.rules or None)
     named = rules.select(codes(args.select) or ["ALL"])
     chosen = [*named, *named.aside]  # a promise holds for every target
-    place = lock_path(Path(args.rules[0] if args.rules else str(resource("rules"))))
+    place = lock_path(Path((rule_paths(args.rules) or [resource("rules")])[0]))
     locked = read_lock(place)
     valid = {rule.code: locked[rule.code] for rule in chosen if holds(locked.get(rule.code), rule.digest)}
     known = {} if args.no_lock else valid
@@ -295,7 +300,8 @@ def verify(args: argparse.Namespace) -> int:
     everything = sorted([*known.values(), *verdicts], key=lambda verdict: verdict.rule)
     if args.update_lock:
         # All rules of the lock's folder may be loaded; one that is not among them is gone then.
-        is_whole = not args.rules or any(Path(path).resolve() == place.parent.resolve() for path in args.rules)
+        paths = [Path(path).resolve() for path in rule_paths(args.rules) or ()]
+        is_whole = not paths or any(place.parent.resolve().is_relative_to(path) for path in paths)
         _update(place, kept_verdicts(locked, rules, {rule.code for rule in chosen}, whole=is_whole), everything)
     code = _show(args, everything, rules)
     if args.format != "json" and named.questions:

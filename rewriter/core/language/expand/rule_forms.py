@@ -189,6 +189,28 @@ def split(rule: ast.Rule) -> list[ast.Rule]:
     return found
 
 
+def with_operands(part: Any, version: int) -> tuple[Any, set[str]]:
+    """A rewrite of older opsets as it is in this one, and the attributes that are operands there. Raises Unfit."""
+
+    def marked(one: Any) -> Any:
+        if (
+            not isinstance(one, ast.Build)
+            or one.op.param
+            or (found := schema.schema(one.op.name, one.op.domain, version)) is None
+        ):
+            return one
+        formals = {formal.name for formal in found.inputs}
+        became = {attr.name for attr in one.attrs if isinstance(attr, ast.AttrSet) and attr.name not in found.attributes}
+        became = {name for name in became if OPERANDS.get((one.op.name, name), name) in formals}
+        attrs = (replace(a, either=True) if isinstance(a, ast.AttrSet) and a.name in became else a for a in one.attrs)
+        return replace(one, attrs=tuple(attrs))
+
+    whole = rebuild(part, marked)
+    nodes = [one for one in walk(whole) if _attrs(one)]
+    writer = _Writer({_place(node): _forms(node, version)[0] for node in nodes})
+    return rebuild(whole, writer.change), {attr.name for node in nodes for attr in _attrs(node)}
+
+
 def _is_either(part: Any) -> bool:
     return (isinstance(part, ast.AttrPattern) and part.mode == "either") or (isinstance(part, ast.AttrSet) and part.either)
 
@@ -256,7 +278,7 @@ class _Writer:
         self._captured: dict[str, ast.Let] = {}
 
     def rule(self, rule: ast.Rule) -> ast.Rule:
-        match, rewrites = rebuild(rule.match, self._change), rebuild(rule.rewrites, self._change)
+        match, rewrites = rebuild(rule.match, self.change), rebuild(rule.rewrites, self.change)
         for part in walk(match):
             if isinstance(part, ast.AttrPattern) and any(
                 isinstance(inner, ast.Name) and inner.id in self._captured for inner in walk(part)
@@ -266,7 +288,7 @@ class _Writer:
                 raise Unfit(Diagnostic("E019", message, part.span, "known only when all nodes are found", (), helps))
         return replace(rule, match=match, rewrites=rewrites, lets=(*self._captured.values(), *rule.lets))
 
-    def _change(self, part: Any) -> Any:
+    def change(self, part: Any) -> Any:
         if not _attrs(part):
             return part
         choice = self._choices[_place(part)]

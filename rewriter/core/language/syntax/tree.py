@@ -539,6 +539,8 @@ class RuleBuilder(RewriteBuilder):
             self.problem("E004", f"rule {code} has no `match`", self.span(code), "nothing to look for", helps)
         for again in of.get("match", [])[1:]:
             helps = ("a pattern may hold several connected nodes; for two patterns write two rules",)
+            if {part.data for part in of["match"]} == {"match", "match_graph"}:
+                helps = ("ask of a tensor whether it is an input or output of the model: where is_input(x)",)
             self.problem("E005", f"rule {code} has two `match` blocks", self._first_word(again), "one too many", helps)
         if "rewrite" not in of:
             helps = ("say what becomes of the match: rewrite { y = x }",)

@@ -172,6 +172,10 @@ BOUND = Bound(rtol=2e-3, atol=1e-4)
 """A framework has other kernels."""
 
 
+SHOWN_NAMES = 8
+"""Names of arrays that a message lists."""
+
+
 class FrameworkOutputs:
     """The outputs in a file: by the names of the model's outputs, or as `out_0`, `out_1`...
 
@@ -182,7 +186,6 @@ class FrameworkOutputs:
     def __init__(self, path: str) -> None:
         self.path = path
         self._arrays = read_inputs(path)
-        self.names = sorted(self._arrays)
 
     def recorded(self, candidate: Candidate) -> dict[str, Any]:
         """The recorded outputs of a model by its own names."""
@@ -192,6 +195,13 @@ class FrameworkOutputs:
             if name in self._arrays:
                 found[output.name] = np.asarray(self._arrays[name])
         return found
+
+    def missing(self, candidate: Candidate) -> str:
+        """What a file without any output of the model should hold, and what it does."""
+        names = [output.name for output in candidate.proto.graph.output]
+        expected = " or ".join(dict.fromkeys(("out_0", *map(repr, names[:SHOWN_NAMES]))))
+        found = ", ".join(map(repr, sorted(self._arrays)[:SHOWN_NAMES])) or "none"
+        return f"expected an array named {expected}, found {found}"
 
     def off(self, candidate: Candidate) -> str:
         """How the outputs of a model differ from those in the file, or why it does not run; "" when they are the same.

@@ -124,12 +124,15 @@ _LEVELS = 3
 
 
 def lock_path(path: Path) -> Path:
-    """Where the lock of a rule file or folder lies: in the nearest folder upwards that has one, else beside the rules."""
+    """Where the lock of a rule file or folder lies: in it, in the folder of rules of a pack, in the nearest folder upwards that
+    has one, else beside the rules.
+    """
     folder = path if path.is_dir() else path.parent
-    for candidate in [folder, *folder.resolve().parents][:_LEVELS]:
-        if (candidate / NAME).is_file():
-            return candidate / NAME
-    return folder / NAME
+    inside = [*folder.glob(NAME)] or [*folder.glob(f"*/{NAME}"), *folder.glob(f"*/*/{NAME}")]
+    if len(inside) == 1:
+        return inside[0]
+    above = (parent / NAME for parent in [*folder.resolve().parents][: _LEVELS - 1])
+    return next((candidate for candidate in above if candidate.is_file()), folder / NAME)
 
 
 def read_lock(path: Path) -> dict[str, Verdict]:
