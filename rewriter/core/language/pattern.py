@@ -18,6 +18,8 @@ from rewriter.core.language.walk import pattern_nodes
 from rewriter.core.record import field, record
 
 SIZE_LIMIT = 256  # nodes and operands of one pattern; matching descends by one level for each
+ORDERED_ABOVE = 4
+"""Commutative operators with more operands are matched in the written order only."""
 
 
 class AnyOperator(frozenset[tuple[str, str]]):

@@ -17,7 +17,7 @@ from rewriter.core.language.operator_traits import SAME_RANK, traits
 from rewriter.core.language.schema import computed_default, normal
 from rewriter.core.language.walk import pattern_nodes, walk
 from rewriter.core.record import field, record, replace
-from rewriter.rule_tools.lint.overlay import OpKey, Overlay, RuleGraph, RuleNode, RuleSubject, default
+from rewriter.rule_tools.lint.overlay import OpKey, Overlay, RuleGraph, RuleNode, RuleSubject, count_ports, default
 
 _PASSING = frozenset({"uses", "users", "is_output", "is_input"})  # facts that a rewrite may change about old tensors
 _OF_TENSORS = frozenset(
@@ -134,6 +134,7 @@ class _ResultWriter:
         branches: list[Branch] = [tuple(self._old(q) for q in branch if self._stays(q)) for branch in self._before.branches]
         constants = self._before.constants | set(self._arrays)
         root = next(iter(touched), self._before.root)
+        count_ports(self._nodes, self._before.optional)
         picture = replace(
             self._before,
             nodes=self._nodes,
@@ -256,7 +257,7 @@ class _ResultWriter:
         if build.op.param:
             self._known = False
         ops = None if build.op.param else frozenset({key})
-        self._nodes[ref] = RuleNode(ref, ops, inputs, outputs=max(1, len(build.outputs)), exact=True, span=build.op.span)
+        self._nodes[ref] = RuleNode(ref, ops, inputs, ordered=True, outputs=max(1, len(build.outputs)), span=build.op.span)
         for part, output in enumerate(build.outputs):
             if output.name:
                 self._output_terms[output.name] = TermRef("made", self._side, ref.at, part)
