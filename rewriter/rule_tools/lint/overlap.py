@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
 
-from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast
 from rewriter.core.language.claims import TermRef
-from rewriter.core.language.rule import Rule
 from rewriter.core.language.walk import walk
 from rewriter.core.record import record
-from rewriter.core.versions import Clause, exactly, parse_versions
+from rewriter.core.versions import Clause, exactly
 from rewriter.rule_tools.lint.outcome import RewriteResult, consumes_root, independent, outcomes
 from rewriter.rule_tools.lint.overlay import OpKey, RuleGraph, RuleSubject, compatible, implies, overlays, subject
 
@@ -24,56 +22,27 @@ from rewriter.rule_tools.lint.overlay import OpKey, RuleGraph, RuleSubject, comp
 
 def meet(one: RuleSubject, other: RuleSubject) -> bool:
     """Whether some model is meant for both."""
-    mine, theirs = one.rule, other.rule
-    if not one.reach & other.reach or not _ranges_meet(mine, theirs) or _apart(mine, theirs):
+    common = one.guards.keys() & other.guards.keys()
+    if any(one.guards[key].meet(other.guards[key]).is_empty for key in common):
         return False
-    return not (mine.exporters and theirs.exporters) or bool(set(mine.exporters) & set(theirs.exporters))
+    return not (one.versions and other.versions) or _satisfiable((*one.versions, *other.versions))
 
 
 def reaches_all(one: RuleSubject, other: RuleSubject) -> bool:
     """Whether every run that has the other rule on a model has the first one on it, too."""
     mine, theirs = one.rule, other.rule
-    if not other.reach <= one.reach or (mine.ir.first, mine.ir.last) not in ((None, None), (theirs.ir.first, theirs.ir.last)):
+    if not all(key in other.guards and other.guards[key].within(domain) for key, domain in one.guards.items()):
         return False
-    if mine.exporters and not (theirs.exporters and set(theirs.exporters) <= set(mine.exporters)):
-        return False
-    if mine.versions is not None and mine.versions != theirs.versions:
-        return False
-    if mine.needs_source and not theirs.needs_source:
-        return False
-    inside, other_inside = mine.ast.match.inside, theirs.ast.match.inside
-    if inside is not None and (
-        other_inside is None or (inside.op.name, inside.attr) != (other_inside.op.name, other_inside.attr)
-    ):
+    if one.versions and one.versions != other.versions:
         return False
     if mine.targets:  # with any of the other's targets, this one runs, too
         return mine.header.on_target and bool(theirs.targets) and set(theirs.targets) <= set(mine.targets)
     return mine.default or not theirs.default
 
 
-def ever_holds(rule: Rule) -> bool:
+def ever_holds(one: RuleSubject) -> bool:
     """Whether some version of the exporter satisfies `versions`."""
-    return _satisfiable(_clauses(rule))
-
-
-def _ranges_meet(one: Rule, other: Rule) -> bool:
-    low = max(one.ir.first or 0, other.ir.first or 0)
-    return low <= min(one.ir.last or low, other.ir.last or low)
-
-
-def _apart(one: Rule, other: Rule) -> bool:
-    """Different places in the model, or versions of which none is both."""
-    mine, theirs = one.ast.match.inside, other.ast.match.inside
-    if mine is not None and theirs is not None and (mine.op.name, mine.attr) != (theirs.op.name, theirs.attr):
-        return True
-    return not _satisfiable((*_clauses(one), *_clauses(other)))
-
-
-def _clauses(rule: Rule) -> tuple[Clause, ...]:
-    try:
-        return parse_versions(rule.versions or "")
-    except RewriterError:
-        return ()
+    return _satisfiable(one.versions)
 
 
 def _satisfiable(clauses: tuple[Clause, ...]) -> bool:

@@ -46,6 +46,7 @@ from rewriter.core.language.pattern import (
 )
 from rewriter.core.language.rule import Rule
 from rewriter.core.record import field, record
+from rewriter.core.versions import Clause, parse_versions
 
 # A graph as far as a rule knows it: the nodes of its pattern and what holds of them, ready to be laid over another one.
 
@@ -96,11 +97,16 @@ class RuleGraph:
 
 @record(slots=True)
 class RuleSubject:
-    """One rule of the set with what the analysis asks of it again and again. `picture` None: it matches the interface."""
+    """One rule of the set with what the analysis asks of it again and again. `picture` None: it matches the interface.
+
+    `guards`: for which models it is meant, and where in them; what is missing there may be anything.
+    """
 
     rule: Rule
     specificity: int
     reach: frozenset[int]
+    guards: Mapping[str, Domain]
+    versions: tuple[Clause, ...]
     phase: int
     names: TermNames
     pattern: Pattern | None
@@ -112,10 +118,31 @@ def subject(rule: Rule, side: str) -> RuleSubject:
     reach = frozenset(v for v in range(1, schema.latest_opset() + 1) if v in rule.opset)
     names = TermNames(side, lets={let.name: let.value for let in rule.ast.lets})
     pattern = None if rule.ast.match.graph else _pattern(rule)
-    found = RuleSubject(rule, specificity(rule.ast), reach, PHASES.index(rule.phase), names, pattern, None)
+    guards = {"opset": Domain(only=reach), **dict(_guards(rule))}
+    phase = PHASES.index(rule.phase)
+    found = RuleSubject(rule, specificity(rule.ast), reach, guards, _versions(rule), phase, names, pattern, None)
     if pattern is not None:
         found.picture = _RuleGraphBuilder(found, pattern).picture()
     return found
+
+
+def _guards(rule: Rule) -> Iterator[tuple[str, Domain]]:
+    low, high = (None if end is None else (end, False) for end in (rule.ir.first, rule.ir.last))
+    if low or high:
+        yield "ir_version", Domain(low=low, high=high)
+    if rule.exporters:
+        yield "exporter", Domain(only=frozenset(rule.exporters))
+    if rule.needs_source:
+        yield "source", Domain(only=frozenset({True}))
+    if (inside := rule.ast.match.inside) is not None:
+        yield "inside", Domain(only=frozenset({(inside.op.name, inside.attr)}))
+
+
+def _versions(rule: Rule) -> tuple[Clause, ...]:
+    try:
+        return parse_versions(rule.versions or "")
+    except RewriterError:
+        return ()
 
 
 def _pattern(rule: Rule) -> Pattern | None:
