@@ -74,6 +74,10 @@ class RuleNode:
     most: float = inf
     used: int = 0
 
+    def open_up(self) -> None:
+        """Forgets the operands: it may have any."""
+        self.inputs, self.open = (), True
+
 
 @record(slots=True)
 class RuleGraph:
