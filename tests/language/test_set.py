@@ -174,6 +174,10 @@ TAKEN = {
     "a computed constant": ("y = Sub(x, {cast(2, dtype(x))})", "y = Sub(a, b)", []),
     "a node behind an operand": ("y = Sub(x, Neg(x))", "y = Sub(x, z)", []),
     "one operand twice": ("y = Sub(x, x)", "y = Sub(a, b)", []),
+    "a private tensor": ("h = Relu(x)  y = Neg(h); h", "h = Relu(x)  y = Neg(h); h", ["E405"]),
+    "a private tensor of the first one": ("h = Relu(x)  y = Neg(h); h", "h = Relu(x)  y = Neg(h)", []),
+    "another private tensor": ("h = Relu(x)  y = Neg(h); h", "k = Abs(x)  h = Relu(k)  y = Neg(h); k", []),
+    "a private tensor with another reader": ("h = Relu(x)  y = Neg(h); h", "h = Relu(x)  z = Abs(h)  y = Neg(h); h", []),
 }
 
 
@@ -181,10 +185,12 @@ TAKEN = {
 def test_a_rule_that_never_gets_its_turn(name: str, tmp_path: Path) -> None:
     """The first rule is in the earlier phase and takes the node: at all nodes that the second one matches, or at some."""
     one, other, expected = TAKEN[name]
-    rules = (
-        f"rule A{i} r <kind: lossy, opset: 17.., phase: {phase}>\nmatch {{ {match} }}\nrewrite {{ y = Constant<value_int=1>() }}\n"
-        for i, (match, phase) in enumerate(((one, "canonical"), (other, "optimize")), 1)
-    )
+    rules = []
+    for i, (text, phase) in enumerate(((one, "canonical"), (other, "optimize")), 1):
+        match, _, name_of_private = text.partition("; ")
+        private = f"private {name_of_private}\n" if name_of_private else ""
+        header = f"rule A{i} r <kind: lossy, opset: 17.., phase: {phase}>"
+        rules.append(f"{header}\nmatch {{ {match} }}\n{private}rewrite {{ y = Constant<value_int=1>() }}\n")
     assert between(tmp_path, "\n".join(rules)) == expected
 
 

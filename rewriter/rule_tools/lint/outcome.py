@@ -107,10 +107,9 @@ def _taken(of: RuleSubject, block: ast.Rewrite) -> set[TermRef]:
 
 class _ResultWriter:
     def __init__(self, of: RuleSubject, block: ast.Rewrite) -> None:
-        assert of.picture is not None
         self._of = of
         self._block = block
-        self._before = of.picture
+        self._before = of.graph
         self._side = of.names.side
         self._reach = [v for v in of.reach if block.opset is None or v in block.opset]
         self._nodes = {ref: replace(node) for ref, node in self._before.nodes.items()}
@@ -142,12 +141,10 @@ class _ResultWriter:
         facts += [compare(("name", term), "<>", ("name", TermRef("node", term.side, term.at))) for term in self._wrapped]
         branches: list[Branch] = [tuple(filter(_stays, branch)) for branch in self._before.branches]
         constants = self._before.constants | set(self._arrays)
-        root = next(iter(touched), self._before.root)
         count_ports(self._nodes, self._before.optional)
         picture = replace(
             self._before,
             nodes=self._nodes,
-            root=root,
             facts=facts,
             branches=branches,
             constants=constants,

@@ -116,6 +116,12 @@ class RuleSubject:
     pattern: Pattern | None
     picture: RuleGraph | None
 
+    @property
+    def graph(self) -> RuleGraph:
+        """The picture of a rule that has one."""
+        assert self.picture is not None
+        return self.picture
+
 
 def subject(rule: Rule, side: str) -> RuleSubject:
     """The rule with its picture; `side` keeps it apart from others, and from itself."""
@@ -398,7 +404,7 @@ def compatible(one: RuleGraph, other: RuleGraph, overlay: Overlay) -> bool:
 
 def implies(one: RuleGraph, other: RuleGraph, overlay: Overlay, some: bool = False) -> bool:
     """Whether the other's conditions leave those of the one no choice; with `some`, in at least one of its alternatives."""
-    if not overlay.covers:
+    if not overlay.covers or not _is_alone(one, other, overlay):
         return False
     change = renaming(overlay, other.resolve)
     known = _branch_facts(other, change) if overlay.same else _branch_facts_alone(other)
@@ -408,6 +414,13 @@ def implies(one: RuleGraph, other: RuleGraph, overlay: Overlay, some: bool = Fal
 
     answers = (follow(one.facts, facts) and any(follow(branch, facts) for branch in one.branches) for facts in known)
     return any(answers) if some else bool(known) and all(answers)
+
+
+def _is_alone(one: RuleGraph, other: RuleGraph, overlay: Overlay) -> bool:
+    """Whether only nodes that the one matches read its private tensors."""
+    private = {overlay.tensors.get(ref) for ref in one.private}
+    readers = {node.ref for node in other.nodes.values() if not private.isdisjoint(node.inputs)}
+    return private <= other.private and readers <= set(overlay.nodes.values())
 
 
 def _branch_facts_alone(picture: RuleGraph) -> list[Facts]:
