@@ -205,6 +205,11 @@ def is_run(operand: Operand) -> bool:
     return isinstance(operand, ast.Variadic) or (isinstance(operand, Made) and operand.run is not None)
 
 
+def asks_more(operand: ast.Capture) -> bool:
+    """Whether a capture asks more than that the operand is there."""
+    return bool(operand.const or operand.optional or operand.type is not None)
+
+
 def _names(source: ast.NodePattern) -> set[str]:
     found = {output.name for output in source.outputs if output.name}
     return found | {operand.name for operand in source.inputs if isinstance(operand, ast.Capture)}

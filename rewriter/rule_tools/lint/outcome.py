@@ -7,12 +7,13 @@ this follow the two questions of ending: may a rule find work in what a rule has
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rewriter.core.language import ast
 from rewriter.core.language.claims import ABSENT_TERM, Branch, Claim, Domain, Term, TermRef, compare, fold, heads, is_constant
 from rewriter.core.language.operator_traits import SAME_RANK, traits
+from rewriter.core.language.pattern import asks_more
 from rewriter.core.language.schema import computed_default, normal
 from rewriter.core.language.walk import pattern_nodes, walk
 from rewriter.core.record import field, record, replace
@@ -371,23 +372,19 @@ ALL = "*"
 def independent(one: RuleSubject, other: RuleSubject, overlay: Overlay) -> bool:
     """Whether the order of two firings at this place makes no difference."""
     mine, theirs = _writes(one), _writes(other)
-    if mine is not None and theirs is not None:
-        reads, others = {_there(place, overlay) for place in _reads(one)}, _reads(other)
-        moved = {_there(place, overlay) for place in mine}
-        return not (_touch(moved, theirs) or _touch(moved, others) or _touch(theirs, reads))
-    if mine is not None and consumes_root(other):
-        return _root_only(one, mine) and not _touch({_there(place, overlay) for place in mine}, _reads(other))
-    if theirs is not None and consumes_root(one):
-        return _root_only(other, theirs) and not _touch(theirs, {_there(place, overlay) for place in _reads(one)})
-    return False
+    if (mine is None and not _goes_first(other, theirs, one)) or (theirs is None and not _goes_first(one, mine, other)):
+        return False
+    written = _there(mine or set(), overlay)
+    return not (_touch(written, (theirs or set()) | _reads(other)) or _touch(theirs or set(), _there(_reads(one), overlay)))
 
 
-def _root_only(subject: RuleSubject, writes: set[Place]) -> bool:
-    return subject.picture is not None and {place[0] for place in writes} <= {subject.picture.root}
+def _goes_first(one: RuleSubject, writes: set[Place] | None, other: RuleSubject) -> bool:
+    """Whether the one edits nothing but a node that the other takes away."""
+    return writes is not None and {place[0] for place in writes} <= {one.graph.root} and consumes_root(other)
 
 
-def _there(place: Place, overlay: Overlay) -> Place:
-    return overlay.nodes.get(place[0], place[0]), place[1], place[2]
+def _there(places: set[Place], overlay: Overlay) -> set[Place]:
+    return {(overlay.nodes.get(node, node), name, at) for node, name, at in places}
 
 
 def _touch(written: set[Place], read: set[Place]) -> bool:
@@ -418,48 +415,39 @@ def _writes(subject: RuleSubject) -> set[Place] | None:
 def _reads(subject: RuleSubject) -> set[Place]:
     """Everything that the rule's firing depends on at matched nodes: tested attributes, operands that it speaks of."""
     assert subject.pattern is not None
-    known, side = subject.names.known, subject.names.side
+    rule, known = subject.rule.ast, subject.names.known
+    parts = [part for outside in (*rule.wheres, *rule.lets, *rule.rewrites) for part in walk(outside)]
+    operands = [operand for node in pattern_nodes(rule.match) for operand in node.inputs]
+    captures = Counter(operand.name for operand in operands if isinstance(operand, ast.Capture | ast.Variadic))
+    spoken: set[str | None] = {name for name, count in captures.items() if count > 1}
+    spoken |= {part.id if isinstance(part, ast.Name) else part.name for part in parts if isinstance(part, ast.Name | ast.Ref)}
     found: set[Place] = set()
-    spoken = _spoken(subject)
     for node in subject.pattern.nodes:
-        ref = TermRef("node", side, node.number)
-        found |= {(ref, attr.name, 0) for attr in node.source.attrs}
-        for position, operand in enumerate(node.source.inputs):
-            plain = isinstance(operand, ast.Capture) and not (operand.const or operand.type or operand.optional)
-            if not (
-                isinstance(operand, ast.Wildcard) or (plain and isinstance(operand, ast.Capture) and operand.name not in spoken)
-            ):
-                found.add((ref, "inputs", position))
-        if spoken & {output.name for output in node.source.outputs}:
+        ref, source = TermRef("node", subject.names.side, node.number), node.source
+        found |= {(ref, attr.name, 0) for attr in source.attrs}
+        found |= {(ref, "inputs", at) for at, operand in enumerate(source.inputs) if not _is_passed(operand, spoken)}
+        if spoken & {output.name for output in source.outputs}:
             found.add((ref, ALL, 0))  # what is true of its output depends on all of the node
-    for part in _said(subject):
-        if isinstance(part, ast.Field) and isinstance(part.value, ast.Name):
-            node_ref = known.get(part.value.id)
-            found.add((node_ref, part.name, -1 if part.name == "inputs" else 0)) if isinstance(node_ref, TermRef) else None
-        elif isinstance(part, ast.Call) and len(part.args) > 1 and isinstance(part.args[0], ast.Name):
-            node_ref, name = known.get(part.args[0].id), part.args[1]
-            if isinstance(node_ref, TermRef) and isinstance(name, ast.Literal) and isinstance(name.value, str):
-                found.add((node_ref, name.value, 0))
-        elif isinstance(part, ast.AttrCopy) and isinstance(node_ref := known.get(part.label), TermRef):
-            found.add((node_ref, ALL, 0))
+    for label, name in _fields(parts):
+        if isinstance(node_ref := known.get(label), TermRef):
+            found.add((node_ref, name, -1 if name == "inputs" else 0))
     return found
 
 
-def _said(subject: RuleSubject) -> list[object]:
-    """All records of the rule outside of its pattern and its tests."""
-    rule = subject.rule.ast
-    return [record for part in (*rule.wheres, *rule.lets, *rule.rewrites) for record in walk(part)]
+def _is_passed(operand: ast.Operand, spoken: set[str | None]) -> bool:
+    """Whether nothing is asked of an operand, and it is not spoken of."""
+    if isinstance(operand, ast.Capture):
+        return not asks_more(operand) and operand.name not in spoken
+    return isinstance(operand, ast.Wildcard)
 
 
-def _spoken(subject: RuleSubject) -> set[str | None]:
-    """Names that the rule uses outside of its pattern, or that stand in it more than once."""
-    names: set[str | None] = {record.id for record in _said(subject) if isinstance(record, ast.Name)}
-    names |= {record.name for record in _said(subject) if isinstance(record, ast.Ref)}
-    seen: set[str] = set()
-    for node in pattern_nodes(subject.rule.ast.match):
-        for operand in node.inputs:
-            if isinstance(operand, ast.Capture | ast.Variadic):
-                if operand.name in seen:
-                    names.add(operand.name)
-                seen.add(operand.name)
-    return names
+def _fields(parts: list[object]) -> Iterator[tuple[str, str]]:
+    """Labels with the fields or attributes that are read of their nodes: `n.axis`, `has(n, "axis")`, `..n`."""
+    for part in parts:
+        match part:
+            case ast.Field(value=ast.Name(id=label), name=name):
+                yield label, name
+            case ast.AttrCopy(label=label):
+                yield label, ALL
+            case ast.Call(args=(ast.Name(id=label), ast.Literal(value=name), *_)):
+                yield label, str(name)
