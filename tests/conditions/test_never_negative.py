@@ -18,6 +18,9 @@ RULE = "rule X1 f <kind: exact> match { y = Neg(x) } where never_negative(x) rew
         ("s = Shape(t)  l = Gather<axis=0>(s, zero)  x = Sub(l, two)", False),
         ("x = Add(i, two)", False),
         ("x = Size(t)", True),
+        ("s = Shape(t)  l = Concat<axis=0>(s, s)  x = ReduceProd(l, minus)", True),
+        ("s = Shape(t)  l = Tile(s, two)  x = Flatten<axis=0>(l)", True),
+        ("s = Shape(t)  x = Pad(s, two, minus)", False),
         ("x = acme.Shape(t)", False),
     ],
 )

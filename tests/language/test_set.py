@@ -162,6 +162,7 @@ PATTERNS = {
     "makers in some order": ("[n] y = Add(Neg(x), Abs(_))", "[n] y = Add(Abs(x), Neg(_))", ["E406"]),
     "makers in fixed order": ("[n] y = ordered Add(Neg(x), Abs(_))", "[n] y = ordered Add(Abs(x), Neg(_))", []),
     "constants": ("[n] y = Sub(x, {1.0})", "[n] y = Sub(x, {2.0})", []),
+    "a computed constant": ("[n] y = Sub(x, {cast(2, dtype(x))})", "[n] y = Sub(x, c); not is_const(c)", []),
     "the same constant": ("[n] y = Pow(x, {[2.0]})", "[n] y = Pow(x, {2.0})", ["E404"]),
     "types": ("[n] y = Relu(float x)", "[n] y = Relu(double x)", []),
     "ranks": ("[n] y = Relu(float[_,_] x)", "[n] y = Relu(float[_,_,_] x)", []),
@@ -176,6 +177,37 @@ def test_patterns(name: str, tmp_path: Path) -> None:
     one, other, expected = PATTERNS[name]
     different = ("; rank(x) > 2", "; dtype(x) == float") if expected == ["E406"] else ("", "")
     assert between(tmp_path, pair(one + different[0], other + different[1])) == expected
+
+
+TAKEN = {
+    "any operand": ("y = Relu(_)", "y = Relu(x)", ["E405"]),
+    "any operands": ("y = Concat(*xs)", "y = Concat(a, b)", ["E405"]),
+    "all operands that there can be": ("y = LayerNormalization(*xs)", "y = LayerNormalization(x, g, b)", ["E405"]),
+    "no more operands than there can be": ("y = LayerNormalization(x, g, b)", "y = LayerNormalization(x, g, *xs)", []),
+    "an operand that may be missing": ("y = Clip(x, a)", "y = Clip(x, a?)", []),
+    "an output that others may read": ("y = Dropout(x)", "y, mask = Dropout(x)", []),
+    "an output that nobody reads": ("y, ... = Dropout(x)", "y = Dropout(x)", ["E405"]),
+    "a computed constant": ("y = Sub(x, {cast(2, dtype(x))})", "y = Sub(a, b)", []),
+    "a node behind an operand": ("y = Sub(x, Neg(x))", "y = Sub(x, z)", []),
+    "one operand twice": ("y = Sub(x, x)", "y = Sub(a, b)", []),
+    "a private tensor": ("h = Relu(x)  y = Neg(h); h", "h = Relu(x)  y = Neg(h); h", ["E405"]),
+    "a private tensor of the first one": ("h = Relu(x)  y = Neg(h); h", "h = Relu(x)  y = Neg(h)", []),
+    "another private tensor": ("h = Relu(x)  y = Neg(h); h", "k = Abs(x)  h = Relu(k)  y = Neg(h); k", []),
+    "a private tensor with another reader": ("h = Relu(x)  y = Neg(h); h", "h = Relu(x)  z = Abs(h)  y = Neg(h); h", []),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_a_rule_that_never_gets_its_turn(name: str, tmp_path: Path) -> None:
+    """The first rule is in the earlier phase and takes the node: at all nodes that the second one matches, or at some."""
+    one, other, expected = TAKEN[name]
+    rules = []
+    for i, (text, phase) in enumerate(((one, "canonical"), (other, "optimize")), 1):
+        match, _, name_of_private = text.partition("; ")
+        private = f"private {name_of_private}\n" if name_of_private else ""
+        header = f"rule A{i} r <kind: lossy, opset: 17.., phase: {phase}>"
+        rules.append(f"{header}\nmatch {{ {match} }}\n{private}rewrite {{ y = Constant<value_int=1>() }}\n")
+    assert between(tmp_path, "\n".join(rules)) == expected
 
 
 GUARDS = {

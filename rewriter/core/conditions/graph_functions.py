@@ -20,7 +20,7 @@ from rewriter.core.graph.metadata import node_texts
 from rewriter.core.graph.values import constant_array
 from rewriter.core.language import schema
 from rewriter.core.language.dtypes import DTYPES
-from rewriter.core.language.operator_traits import having
+from rewriter.core.language.operator_traits import SPREADING, having, of_form, traits
 from rewriter.core.record import record
 
 # Whether the nodes of a model would mean the same if it imported another version of a domain.
@@ -119,12 +119,9 @@ def _producer(context: RecordedGraph, tensor: gs.Tensor) -> str:
     return found.op if found is not None else ""
 
 
-KEEPS_SIGN: dict[str, int | None] = {
-    **dict.fromkeys(("Add", "Concat", "Div", "Max", "Min", "Mod", "Mul", "Sum")),
-    **dict.fromkeys(("Cast", "Expand", "Floor", "Gather", "Identity", "ReduceProd", "ReduceSum", "Reshape", "Slice"), 1),
-    **dict.fromkeys(("Squeeze", "Unsqueeze"), 1),
-}
-"""Operators that give nothing negative for operands that are not: of so many first ones, None for all."""
+LENGTHS = of_form("shape", "size")
+SIGNLESS = having("keeps_sign") | SPREADING | LENGTHS
+"""Operators that make nothing negative of data that are not."""
 
 SIGN_TENSORS = 64
 """How many tensors are looked at for one answer."""
@@ -136,15 +133,16 @@ def _never_negative(context: RecordedGraph, tensor: gs.Tensor) -> bool:
     while pending:
         part = pending.pop()
         if context.is_constant(part):
-            known = context.array(part)
-            if known.dtype.kind not in "biuf" or not np.all(known >= 0):
+            array = context.array(part)
+            if array.dtype.kind not in "biuf" or not np.all(array >= 0):
                 return False
             continue
         node = context.producer(part)
-        if node is None or node.domain or (node.op not in KEEPS_SIGN and node.op not in ("Shape", "Size")):
+        if node is None or node.domain or node.op not in SIGNLESS:
             return False
-        operands = [] if node.op not in KEEPS_SIGN else node.inputs[: KEEPS_SIGN[node.op]]
-        new = [operand for operand in operands if operand.name and id(operand) not in seen]
+        known = traits(node.op)
+        data = [] if node.op in LENGTHS else [one for position, one in enumerate(node.inputs) if known.is_data(position)]
+        new = [operand for operand in data if operand.name and id(operand) not in seen]
         seen.update(map(id, new))
         pending += new
         if len(seen) > SIGN_TENSORS:
@@ -289,9 +287,6 @@ FACT_BODIES: dict[str, Callable[..., Any]] = {
 #
 # A pattern's `const w` answers this for the operands that it names; these answer it for any matched tensor.
 
-_SPREADING = having("moves") - having("pads")
-"""Operators whose output holds nothing but elements of their first operand."""
-
 _LONGEST_CHAIN = 64
 
 
@@ -323,7 +318,7 @@ def _fill(context: RecordedGraph, tensor: gs.Tensor) -> Any:
             return context.doubt(f"{label(node)} is no operator of ONNX")
         if node.op == "ConstantOfShape":
             return _only_item(context, node)
-        if node.op not in _SPREADING or not node.inputs:
+        if node.op not in SPREADING or not node.inputs:
             break
         tensor = node.inputs[0]
     if not context.is_constant(tensor):

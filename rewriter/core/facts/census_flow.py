@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rewriter.core.language.cache.operator_table import ANY, bits_of
-from rewriter.core.language.operator_traits import TYPED, traits
+from rewriter.core.language.operator_traits import BODIES, TYPED, traits
 from rewriter.core.onnxfile.census import OPAQUE, Body, Census, NodeKind
 
 # Which element types the operands of each kind of node can have, followed through a census from the inputs on.
@@ -163,7 +163,7 @@ class _TypeFlow:
             inner_types.update({0: _INT64, 1: _BOOL})
         for body in kind.bodies.values():
             self.body(body, inner_types, declared)
-        if kind.domain or kind.op not in ("If", "Loop", "Scan") or kind.attrs.get("num_scan_inputs") is OPAQUE:
+        if kind.domain or kind.op not in BODIES or kind.attrs.get("num_scan_inputs") is OPAQUE:
             return [ANY] * count
         found = []
         for i in range(count):

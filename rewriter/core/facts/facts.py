@@ -43,7 +43,7 @@ from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.scopes import Scope, bodies
 from rewriter.core.graph.values import constant_array
 from rewriter.core.language.dtypes import DTYPES
-from rewriter.core.language.operator_traits import CASTS_BY_NUMBER, traits
+from rewriter.core.language.operator_traits import BODIES, CASTS_BY_NUMBER, traits
 from rewriter.core.onnxfile.tensors import UNKNOWN_TYPE, Dim, TensorType, join, refine
 
 # The element type of a tensor, found without its shape: most operators give what their operand has.
@@ -141,7 +141,6 @@ class DtypeWalk:
 # carries keeps its shape.
 
 _INT64, _BOOL = 7, 9
-KINDS = frozenset(("If", "Loop", "Scan"))
 
 
 def inner_graphs(node: gs.Node, version: int | None) -> list[gs.Graph]:
@@ -149,7 +148,7 @@ def inner_graphs(node: gs.Node, version: int | None) -> list[gs.Graph]:
 
     `version` is that of the default domain; the Scan of opset 8, with its batch axis, is left alone.
     """
-    if node.op not in KINDS or node.domain not in (None, "", "ai.onnx") or (node.op == "Scan" and (version or 0) < 9):
+    if node.op not in BODIES or node.domain not in (None, "", "ai.onnx") or (node.op == "Scan" and (version or 0) < 9):
         return []
     found = dict(bodies(node))
     names = ("then_branch", "else_branch") if node.op == "If" else ("body",)
@@ -421,12 +420,12 @@ class Facts:
         if node is None:
             place = self.body_input(tensor)
             return () if place is None or place[0].owner is None else place[0].owner.inputs
-        graphs = self.inner_graphs(node) if node.op in KINDS else None
+        graphs = self.inner_graphs(node) if node.op in BODIES else None
         return [*node.inputs, *(output for graph in graphs for output in graph.outputs)] if graphs else node.inputs
 
     def inner_graphs(self, node: gs.Node) -> list[gs.Graph]:
         """Bodies whose results are the outputs of the node."""
-        if node.op not in KINDS:
+        if node.op not in BODIES:
             return []
         return inner_graphs(node, self.index.scope(node).opsets.get(""))
 

@@ -58,6 +58,10 @@ class Traits:
         """Operands whose values decide the shapes of the outputs, be it only their ranks."""
         return self.sizes or self.shaping
 
+    def is_data(self, position: int) -> bool:
+        """Whether an operand holds neither sizes nor places nor axes."""
+        return position not in (*self.deciding, self.indices, self.axes)
+
     @property
     def rule(self) -> str:
         """The name of what it computes."""
@@ -68,6 +72,7 @@ WORDS = {
     "elementwise": "each element of the result comes of the element of the first operand at its place",
     "any_size": "it computes the same for every height, width or length",
     "moves": "it moves data and computes nothing",
+    "keeps_sign": "it makes nothing negative of data that are not; what only moves data needs no word for it",
     "pads": "it moves data, and there is more in the result than elements of the first operand",
     "along": "it keeps the length of an axis and computes each element from all of it",
     "flattens": "before opset 13 it took all axes from one on for one",
@@ -76,6 +81,7 @@ WORDS = {
     "associative": "chains of it, of two operands each, may be grouped as one likes",
     "old_kernel": "ONNX Runtime runs the forms that it had before opset 7",
     "draws": "it gives other numbers each time",
+    "bodies": "what its operands are is followed into graphs of its own, and out of them",
 }
 """What the words of a row mean."""
 
@@ -85,8 +91,9 @@ _ALL_AXES = {"axes": "all axes"}
 _TYPE_OF_INPUT = {"dtype": "element type of the input"}
 
 
-def _reduction(computes: str = "") -> Traits:
-    return Traits("reduction", "first", computes, shaping=(1,), axes=1, later="noop_with_empty_axes", prose=_ALL_AXES)
+def _reduction(computes: str = "", words: str = "") -> Traits:
+    later = "noop_with_empty_axes"
+    return Traits("reduction", "first", computes, shaping=(1,), axes=1, words=words, later=later, prose=_ALL_AXES)
 
 
 _ROWS: tuple[tuple[str, Traits], ...] = (
@@ -101,7 +108,7 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ("Clip", Traits("same", "first", "clip", words="elementwise")),
     ("Cos", Traits("same", "first", "cos", words="elementwise")),
     ("Exp", Traits("same", "first", "exp", words="elementwise")),
-    ("Floor", Traits("same", "first", "floor", words="elementwise")),
+    ("Floor", Traits("same", "first", "floor", words="elementwise keeps_sign")),
     ("Identity", Traits("same", "first", "identity", words="elementwise moves")),
     ("Log", Traits("same", "first", "log", words="elementwise")),
     ("Neg", Traits("same", "first", "negative", words="elementwise")),
@@ -114,7 +121,7 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ("Sqrt", Traits("same", "first", "sqrt", words="elementwise")),
     ("Tanh", Traits("same", "first", "tanh", words="elementwise")),
     ("IsInf IsNaN", Traits("same", "bool", words="elementwise")),
-    ("Cast", Traits("same", "to", "cast", words="elementwise", later="saturate round_mode")),
+    ("Cast", Traits("same", "to", "cast", words="elementwise keeps_sign", later="saturate round_mode")),
     ("CastLike", Traits("same", "second", "cast", words="elementwise", later="saturate round_mode")),
     # one operand that keeps its shape, and more than one element of it for each of the result
     ("BatchNormalization", Traits("same", "first", words="any_size", later="training_mode")),
@@ -140,16 +147,16 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ),
     ("QuantizeLinear", Traits(words="any_size", later="axis block_size output_dtype precision saturate")),
     # operands that are broadcast against each other
-    ("Add", Traits("broadcast", "first", "add", words="commutative associative")),
+    ("Add", Traits("broadcast", "first", "add", words="commutative associative keeps_sign")),
     ("Sub", Traits("broadcast", "first", "subtract")),
-    ("Mul", Traits("broadcast", "first", "multiply", words="commutative associative")),
-    ("Div", Traits("broadcast", "first", "divide")),
-    ("Mod", Traits("broadcast", "first", "mod")),
+    ("Mul", Traits("broadcast", "first", "multiply", words="commutative associative keeps_sign")),
+    ("Div", Traits("broadcast", "first", "divide", words="keeps_sign")),
+    ("Mod", Traits("broadcast", "first", "mod", words="keeps_sign")),
     ("Pow", Traits("broadcast", "first", "power")),
-    ("Max", Traits("broadcast", "first", "maximum", words="commutative")),
-    ("Min", Traits("broadcast", "first", "minimum", words="commutative")),
+    ("Max", Traits("broadcast", "first", "maximum", words="commutative keeps_sign")),
+    ("Min", Traits("broadcast", "first", "minimum", words="commutative keeps_sign")),
     ("Mean", Traits("broadcast", "first", words="commutative")),
-    ("Sum", Traits("broadcast", "first", "sum", words="commutative")),
+    ("Sum", Traits("broadcast", "first", "sum", words="commutative keeps_sign")),
     ("BitShift", Traits("broadcast", "first")),
     ("BitwiseAnd BitwiseOr BitwiseXor", Traits("broadcast", "first", words="commutative associative")),
     ("And", Traits("broadcast", "bool", "logical_and", words="commutative associative")),
@@ -176,7 +183,7 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ("GatherND", Traits("gather_nd", "first", indices=1, words="moves", later="batch_dims")),
     ("DepthToSpace", Traits("depth", "first", words="moves", later="mode")),
     ("SpaceToDepth", Traits("depth", "first", words="moves")),
-    ("Concat", Traits("concat", "first", words="moves pads")),
+    ("Concat", Traits("concat", "first", words="moves pads keeps_sign")),
     ("Pad", Traits("pad", "first", sizes=(1, 3), words="moves pads")),
     ("Crop", Traits("crop", "first")),
     ("TopK", Traits("top_k", "first", sizes=(1,), words="along", later="largest sorted")),
@@ -205,8 +212,8 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ("ReduceMax", _reduction("reduce_max")),
     ("ReduceMean", _reduction("reduce_mean")),
     ("ReduceMin", _reduction("reduce_min")),
-    ("ReduceProd", _reduction("reduce_prod")),
-    ("ReduceSum", _reduction("reduce_sum")),
+    ("ReduceProd", _reduction("reduce_prod", "keeps_sign")),
+    ("ReduceSum", _reduction("reduce_sum", "keeps_sign")),
     ("ArgMax ArgMin", Traits("arg", "int64", later="select_last_index")),
     # made of sizes, or of nothing
     ("Shape", Traits("shape", "int64", later="start end")),
@@ -225,6 +232,7 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ("RandomNormal RandomUniform", Traits(dtype="dtype", words="draws")),
     ("BlackmanWindow HammingWindow HannWindow", Traits(dtype="output_datatype", shaping=(0,))),
     ("SplitToSequence", Traits(shaping=(1,))),
+    ("If Loop Scan", Traits(words="bodies")),
     ("DFT", Traits(shaping=(1, 2))),
     ("STFT", Traits(shaping=(1, 3))),
     ("MelWeightMatrix", Traits(dtype="output_datatype", shaping=(0, 1, 2, 3, 4))),
@@ -276,6 +284,9 @@ TYPED = ("to", "dtype", "output_datatype", "output_dtype")
 FLOAT_WITHOUT = {op: traits(op).dtype for op in of_type("value", *TYPED[1:]) if traits(op).prose is not _TYPE_OF_INPUT}
 """Operators whose result is float where this attribute is not written."""
 
+SPREADING = having("moves") - having("pads")
+"""Operators whose results are nothing but elements of the first operand."""
+BODIES = having("bodies")
 COMMUTATIVE = having("commutative")
 DRAWS = having("draws")
 OLD_KERNELS = having("old_kernel")

@@ -18,6 +18,8 @@ from rewriter.core.language.walk import pattern_nodes
 from rewriter.core.record import field, record
 
 SIZE_LIMIT = 256  # nodes and operands of one pattern; matching descends by one level for each
+ORDERED_ABOVE = 4
+"""Commutative operators with more operands are matched in the written order only."""
 
 
 class AnyOperator(frozenset[tuple[str, str]]):
@@ -214,6 +216,11 @@ class _PatternBuilder:
 def is_run(operand: Operand) -> bool:
     """Whether an operand stands for any number of tensors."""
     return isinstance(operand, ast.Variadic) or (isinstance(operand, Made) and operand.run is not None)
+
+
+def asks_more(operand: ast.Capture) -> bool:
+    """Whether a capture asks more than that the operand is there."""
+    return bool(operand.const or operand.optional or operand.type is not None)
 
 
 def _names(source: ast.NodePattern) -> set[str]:

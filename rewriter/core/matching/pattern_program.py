@@ -31,6 +31,7 @@ from rewriter.core.language.pattern import (
     Operand,
     Pattern,
     PatternNode,
+    asks_more,
     cost,
     is_late,
     is_plain,
@@ -393,7 +394,7 @@ class _Builder:
 
     def _bind_all(self, number: int, operands: Sequence[Operand], listed: int) -> bool:
         """Operands that are new names and nothing else are bound all at once, where there are no others."""
-        names = [operand.name for operand in operands if isinstance(operand, ast.Capture) and not _asks(operand)]
+        names = [operand.name for operand in operands if isinstance(operand, ast.Capture) and not asks_more(operand)]
         plain = len(names) + sum(isinstance(operand, ast.Wildcard) for operand in operands)
         if plain < len(operands) or len({*names}) < len(names) or not self.slots.keys().isdisjoint(names):
             return False
@@ -453,7 +454,7 @@ class _Builder:
         """An operand is what its name stands for."""
         before = set(self.slots)
         put = self._put(operand.name)
-        if not _asks(operand):
+        if not asks_more(operand):
             register = self.slots[operand.name]
             return ask.plain(listed, position, put) if operand.name in before else ask.store_one(listed, position, register)
         own = {*before, operand.name}
@@ -477,11 +478,6 @@ class _Builder:
 def _may_be_one(node: PatternNode, other: PatternNode) -> bool:
     """Whether a node of the model could stand for both."""
     return node.ops is ANY_OPERATOR or other.ops is ANY_OPERATOR or not node.ops.isdisjoint(other.ops)
-
-
-def _asks(operand: ast.Capture) -> bool:
-    """Whether a capture asks more than that the operand is there."""
-    return bool(operand.const or operand.optional or operand.type is not None)
 
 
 def _expression(expr: ast.Expr, names: Callable[[Registers], Bindings]) -> ask.Value:

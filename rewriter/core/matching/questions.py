@@ -20,12 +20,10 @@ from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Symbol, compare
 from rewriter.core.graph.scopes import OpKey, operator_key
 from rewriter.core.language import schema
-from rewriter.core.language.pattern import ANY_OPERATOR, PatternNode, is_run
+from rewriter.core.language.pattern import ANY_OPERATOR, ORDERED_ABOVE, PatternNode, is_run
 
 ATTEMPTS = 4096
 """Ways of choices, and looks at operands between runs, at one root: no pattern can take a graph hostage."""
-ORDERED_ABOVE = 4
-"""Commutative operators with more operands are matched in the written order only."""
 
 Registers = list[Any]
 Question = Callable[[Registers, Context], "str | None"]

@@ -17,7 +17,7 @@ from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.values import constant_array
-from rewriter.core.language.operator_traits import DRAWS
+from rewriter.core.language.operator_traits import BODIES, DRAWS
 from rewriter.core.onnxfile.tensors import count, numpy_dtype
 from rewriter.core.rewriting.transaction import Rewriting
 
@@ -79,7 +79,7 @@ SMALL = 1024
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 """Of other domains nothing says that a node gives the same twice."""
 
-_NEVER = DRAWS | {"Dropout", "Constant", "If", "Loop", "Scan", "SequenceMap"}
+_NEVER = BODIES | DRAWS | {"Dropout", "Constant", "SequenceMap"}
 """Operators that may give something else each time, or hold graphs; and Constant, which computes nothing."""
 
 NodePair = tuple[gs.Node, gs.Node]

@@ -7,17 +7,17 @@ this follow the two questions of ending: may a rule find work in what a rule has
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rewriter.core.language import ast
 from rewriter.core.language.claims import ABSENT_TERM, Branch, Claim, Domain, Term, TermRef, compare, fold, heads, is_constant
-from rewriter.core.language.claims import replace_parts as rename
 from rewriter.core.language.operator_traits import SAME_RANK, traits
+from rewriter.core.language.pattern import asks_more
 from rewriter.core.language.schema import computed_default, normal
 from rewriter.core.language.walk import pattern_nodes, walk
 from rewriter.core.record import field, record, replace
-from rewriter.rule_tools.lint.overlay import OpKey, Overlay, RuleGraph, RuleNode, RuleSubject, default
+from rewriter.rule_tools.lint.overlay import OpKey, Overlay, RuleGraph, RuleNode, RuleSubject, count_ports, default
 
 _PASSING = frozenset({"uses", "users", "is_output", "is_input"})  # facts that a rewrite may change about old tensors
 _OF_TENSORS = frozenset(
@@ -28,11 +28,19 @@ _RANKS = {"flatten": 2, "gemm": 2, "shape": 1, "size": 0}
 
 @record(slots=True)
 class Written:
-    """Attributes of a node that the rewrite made or edited. `copied` is the node that all others come from."""
+    """Attributes of a node that the rewrite made or edited, in terms of nodes as they were.
+
+    `copied` is the node that all other attributes come from; `edited`: the new node is that one, with its name.
+    """
 
     values: dict[str, Term] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
     copied: TermRef | None = None
+    edited: bool = False
+
+
+def _stays(literal: Claim) -> bool:
+    return not heads(literal.term) & _PASSING
 
 
 @record(slots=True)
@@ -100,44 +108,44 @@ def _taken(of: RuleSubject, block: ast.Rewrite) -> set[TermRef]:
 
 class _ResultWriter:
     def __init__(self, of: RuleSubject, block: ast.Rewrite) -> None:
-        assert of.picture is not None
         self._of = of
         self._block = block
-        self._before = of.picture
+        self._before = of.graph
         self._side = of.names.side
         self._reach = [v for v in of.reach if block.opset is None or v in block.opset]
-        self._nodes = dict(self._before.nodes)
+        self._nodes = {ref: replace(node) for ref, node in self._before.nodes.items()}
         self._written: dict[TermRef, Written] = {}
         self._output_terms: dict[str, TermRef | Term] = {}
         self._labels: dict[str, TermRef] = {}
         self._arrays: dict[TermRef, Term] = {}
         self._dtypes: dict[TermRef, Term] = {}
+        self._now: dict[TermRef, TermRef] = {}
         self._wrapped: dict[TermRef, tuple[str, ...]] = {}
         self._change = CountChange()
         self._known = True
 
     def outcome(self) -> RewriteResult:
-        taken = _taken(self._of, self._block)
         for statement in self._block.statements:
             _STATEMENTS[type(statement)](self, statement)
-        self._wrap(taken)
+        taken = {self._now.get(ref, ref) for ref in _taken(self._of, self._block)}
         for ref in taken:
             node = self._nodes.pop(ref)
             if not node.more_outputs:  # else another output may still be used
                 self._change.removed.append(node.ops or frozenset())
+        for node in self._nodes.values():
+            node.inputs = tuple(map(self._made_now, node.inputs))
+        self._wrap()
         wrapped = [TermRef("node", self._side, term.at) for term in self._wrapped]
         touched = frozenset([*self._written, *wrapped]) & frozenset(self._nodes)
-        self._settle()
-        facts = [self._old(literal) for literal in self._before.facts if self._stays(literal)]
+        facts = [literal for literal in self._before.facts if _stays(literal)]
         facts.append(Claim(("opset",), Domain(only=frozenset(self._reach))))
         facts += [compare(("name", term), "<>", ("name", TermRef("node", term.side, term.at))) for term in self._wrapped]
-        branches: list[Branch] = [tuple(self._old(q) for q in branch if self._stays(q)) for branch in self._before.branches]
+        branches: list[Branch] = [tuple(filter(_stays, branch)) for branch in self._before.branches]
         constants = self._before.constants | set(self._arrays)
-        root = next(iter(touched), self._before.root)
+        count_ports(self._nodes, self._before.optional)
         picture = replace(
             self._before,
             nodes=self._nodes,
-            root=root,
             facts=facts,
             branches=branches,
             constants=constants,
@@ -145,38 +153,19 @@ class _ResultWriter:
         )
         return RewriteResult(picture, touched, self._change if self._known else None)
 
-    def _stays(self, literal: Claim) -> bool:
-        return not heads(literal.term) & _PASSING
+    def _made_now(self, ref: TermRef | Term) -> TermRef | Term:
+        """The output of an edited node, where an operand is an output of the node as it was."""
+        maker = self._now.get(TermRef("node", ref.side, ref.at)) if isinstance(ref, TermRef) and ref.kind == "made" else None
+        return ref if maker is None else replace(ref, at=maker.at)
 
-    def _wrap(self, taken: set[TermRef]) -> None:
+    def _wrap(self) -> None:
         """`y = Cast<to=float>(y)`: the root stays, under a new name, and only what is new reads it."""
-        for name in _redefined(self._block):
-            term = self._of.names.known.get(name)
-            if (
-                isinstance(term, TermRef)
-                and TermRef("node", term.side, term.at) not in taken
-                and term.at == self._before.root.at
-            ):
+        root = self._now.get(self._before.root, self._before.root)
+        for name in _redefined(self._block) if root in self._nodes else ():
+            term = self._made_now(self._of.names.known.get(name))
+            if isinstance(term, TermRef) and term.at == root.at:
                 readers = [node for ref, node in self._nodes.items() if ref in self._written and term in node.inputs]
                 self._wrapped[term] = tuple(op for node in readers for _, op in node.ops or ())
-
-    def _old(self, literal: Claim) -> Claim:
-        """A fact of the pattern tells of an edited node as it was."""
-        return replace(literal, term=rename(literal.term, self._were))
-
-    def _settle(self) -> None:
-        """What was written is said in terms of the nodes as they were."""
-        for written in self._written.values():
-            written.values = {name: rename(value, self._were) for name, value in written.values.items()}
-            written.copied = None if written.copied is None else self._were(written.copied)
-        self._arrays = {ref: rename(array, self._were) for ref, array in self._arrays.items()}
-
-    def _were(self, term: Term) -> Term:
-        if not isinstance(term, TermRef) or term.kind not in ("node", "made"):
-            return term
-        written = self._written.get(TermRef("node", term.side, term.at))
-        edited = written is not None and not str(term.at).startswith("new")
-        return TermRef(term.kind, term.side, f"before {term.at}", term.part) if edited else term
 
     # --- statements --------------------------------------------------------------------------------------------------------
 
@@ -185,7 +174,7 @@ class _ResultWriter:
 
     def _delete(self, delete: ast.Delete) -> None:
         if (ref := self._node_of(delete.place.base)) is not None and delete.place.field is not None:
-            written = self._touch(ref)
+            written = self._written[self._touch(ref)]
             written.deleted.add(delete.place.field)
             written.values.pop(delete.place.field, None)
 
@@ -200,34 +189,40 @@ class _ResultWriter:
         """How many nodes it adds, and which operands they replace, depends on the model."""
         self._known = False
         if each.inputs and (ref := self._node_of(each.base)) is not None:
-            self._touch(ref)
-            self._nodes[ref] = replace(self._nodes[ref], inputs=(), open=True)
+            self._nodes[self._touch(ref)].open_up()
 
     def _node_of(self, label: str) -> TermRef | None:
         found = self._labels.get(label, self._of.names.known.get(label))
         return found if isinstance(found, TermRef) and found.kind == "node" else None
 
-    def _touch(self, ref: TermRef) -> Written:
-        if ref not in self._written:
-            self._written[ref] = Written(copied=ref)
-        return self._written[ref]
+    def _touch(self, ref: TermRef) -> TermRef:
+        """The node as it is after an edit: another one than it was, of which the conditions speak."""
+        if ref in self._written:
+            return ref
+        if ref not in self._now:
+            now = self._now[ref] = self._new(Written(copied=ref, edited=True))
+            self._nodes[now] = replace(self._nodes.pop(ref), ref=now)
+        return self._now[ref]
+
+    def _new(self, written: Written) -> TermRef:
+        ref = TermRef("node", self._side, f"new {len(self._written)}")
+        self._written[ref] = written
+        return ref
 
     def _edit(self, edit: ast.Edit) -> None:
-        ref = self._node_of(edit.place.base)
-        name = edit.place.field
-        if ref is None or name in (None, "doc_string", "metadata_props"):
+        found, name = self._node_of(edit.place.base), edit.place.field
+        if found is None or name is None or name in ("doc_string", "metadata_props"):
             return
-        assert name is not None
-        written = self._touch(ref)
-        node = self._nodes[ref]
+        ref = self._touch(found)
+        node, written = self._nodes[ref], self._written[ref]
         if name == "inputs":
             position = edit.place.index.value if isinstance(edit.place.index, ast.Literal) else None
             value = self._operand(edit.value)
             if not isinstance(position, int) or not 0 <= position < 64:
-                self._nodes[ref] = replace(node, inputs=(), open=True)
+                node.open_up()
                 return
             filled = (*node.inputs, *(ABSENT_TERM for _ in range(position + 1 - len(node.inputs))))
-            self._nodes[ref] = replace(node, inputs=(*filled[:position], value, *filled[position + 1 :]))
+            node.inputs = (*filled[:position], value, *filled[position + 1 :])
         elif name == "op":
             self._rename(node, edit.value)
         elif not isinstance(edit.value, ast.Constant | ast.Absent | ast.Build):
@@ -242,11 +237,10 @@ class _ResultWriter:
             self._change.added.update(ops)
             self._change.removed.append(node.ops or frozenset())
         self._known = self._known and ops is not None
-        self._nodes[node.ref] = replace(node, ops=ops)
+        node.ops = ops
 
     def _build(self, build: ast.Build) -> TermRef:
-        ref = TermRef("node", self._side, f"new {len(self._written)}")
-        self._written[ref] = Written()  # nested nodes are numbered after this one
+        ref = self._new(Written())  # nested nodes are numbered after this one
         inputs = tuple(self._operand(operand) for operand in build.inputs)
         values = {attr.name: self._of.names.term(attr.value) for attr in build.attrs if isinstance(attr, ast.AttrSet)}
         copied = next((self._node_of(attr.label) for attr in build.attrs if isinstance(attr, ast.AttrCopy)), None)
@@ -256,7 +250,7 @@ class _ResultWriter:
         if build.op.param:
             self._known = False
         ops = None if build.op.param else frozenset({key})
-        self._nodes[ref] = RuleNode(ref, ops, inputs, outputs=max(1, len(build.outputs)), exact=True, span=build.op.span)
+        self._nodes[ref] = RuleNode(ref, ops, inputs, ordered=True, outputs=max(1, len(build.outputs)), span=build.op.span)
         for part, output in enumerate(build.outputs):
             if output.name:
                 self._output_terms[output.name] = TermRef("made", self._side, ref.at, part)
@@ -278,9 +272,7 @@ class _ResultWriter:
         name = operand.name if isinstance(operand, ast.Ref) else operand.id if isinstance(operand, ast.Name) else ""
         if isinstance(operand, ast.Ref) and operand.spread:
             return TermRef("run", self._side, name)
-        redefined = name in _redefined(self._block)
-        found = self._output_terms.get(name) if name not in self._of.names.known or not redefined else None
-        found = self._of.names.known.get(name) if found is None else found
+        found = self._of.names.known.get(name, self._output_terms.get(name))  # what is redefined is read as it was
         return found if isinstance(found, TermRef) or found == ABSENT_TERM else TermRef("open", self._side, name)
 
     # --- what terms of new things amount to ----------------------------------------------------------------------------------
@@ -313,8 +305,8 @@ class _ResultWriter:
             if term[2] in written.values or term[2] in written.deleted:
                 return term[2] in written.values
             return False if copied is None else ("has", copied, term[2])
-        edited = copied is not None and not str(ref.at).startswith("new")
-        return (term[0], copied, *term[2:]) if edited and (term[0] == "name" or term[0].startswith("source")) else term
+        is_kept = written.edited and (term[0] == "name" or term[0].startswith("source"))
+        return (term[0], copied, *term[2:]) if is_kept else term
 
     def _attribute(self, term: Term, written: Written, node: RuleNode | None) -> Term:
         if term[2] in written.values:
@@ -380,23 +372,19 @@ ALL = "*"
 def independent(one: RuleSubject, other: RuleSubject, overlay: Overlay) -> bool:
     """Whether the order of two firings at this place makes no difference."""
     mine, theirs = _writes(one), _writes(other)
-    if mine is not None and theirs is not None:
-        reads, others = {_there(place, overlay) for place in _reads(one)}, _reads(other)
-        moved = {_there(place, overlay) for place in mine}
-        return not (_touch(moved, theirs) or _touch(moved, others) or _touch(theirs, reads))
-    if mine is not None and consumes_root(other):
-        return _root_only(one, mine) and not _touch({_there(place, overlay) for place in mine}, _reads(other))
-    if theirs is not None and consumes_root(one):
-        return _root_only(other, theirs) and not _touch(theirs, {_there(place, overlay) for place in _reads(one)})
-    return False
+    if (mine is None and not _goes_first(other, theirs, one)) or (theirs is None and not _goes_first(one, mine, other)):
+        return False
+    written = _there(mine or set(), overlay)
+    return not (_touch(written, (theirs or set()) | _reads(other)) or _touch(theirs or set(), _there(_reads(one), overlay)))
 
 
-def _root_only(subject: RuleSubject, writes: set[Place]) -> bool:
-    return subject.picture is not None and {place[0] for place in writes} <= {subject.picture.root}
+def _goes_first(one: RuleSubject, writes: set[Place] | None, other: RuleSubject) -> bool:
+    """Whether the one edits nothing but a node that the other takes away."""
+    return writes is not None and {place[0] for place in writes} <= {one.graph.root} and consumes_root(other)
 
 
-def _there(place: Place, overlay: Overlay) -> Place:
-    return overlay.nodes.get(place[0], place[0]), place[1], place[2]
+def _there(places: set[Place], overlay: Overlay) -> set[Place]:
+    return {(overlay.nodes.get(node, node), name, at) for node, name, at in places}
 
 
 def _touch(written: set[Place], read: set[Place]) -> bool:
@@ -427,48 +415,39 @@ def _writes(subject: RuleSubject) -> set[Place] | None:
 def _reads(subject: RuleSubject) -> set[Place]:
     """Everything that the rule's firing depends on at matched nodes: tested attributes, operands that it speaks of."""
     assert subject.pattern is not None
-    known, side = subject.names.known, subject.names.side
+    rule, known = subject.rule.ast, subject.names.known
+    parts = [part for outside in (*rule.wheres, *rule.lets, *rule.rewrites) for part in walk(outside)]
+    operands = [operand for node in pattern_nodes(rule.match) for operand in node.inputs]
+    captures = Counter(operand.name for operand in operands if isinstance(operand, ast.Capture | ast.Variadic))
+    spoken: set[str | None] = {name for name, count in captures.items() if count > 1}
+    spoken |= {part.id if isinstance(part, ast.Name) else part.name for part in parts if isinstance(part, ast.Name | ast.Ref)}
     found: set[Place] = set()
-    spoken = _spoken(subject)
     for node in subject.pattern.nodes:
-        ref = TermRef("node", side, node.number)
-        found |= {(ref, attr.name, 0) for attr in node.source.attrs}
-        for position, operand in enumerate(node.source.inputs):
-            plain = isinstance(operand, ast.Capture) and not (operand.const or operand.type or operand.optional)
-            if not (
-                isinstance(operand, ast.Wildcard) or (plain and isinstance(operand, ast.Capture) and operand.name not in spoken)
-            ):
-                found.add((ref, "inputs", position))
-        if spoken & {output.name for output in node.source.outputs}:
+        ref, source = TermRef("node", subject.names.side, node.number), node.source
+        found |= {(ref, attr.name, 0) for attr in source.attrs}
+        found |= {(ref, "inputs", at) for at, operand in enumerate(source.inputs) if not _is_passed(operand, spoken)}
+        if spoken & {output.name for output in source.outputs}:
             found.add((ref, ALL, 0))  # what is true of its output depends on all of the node
-    for part in _said(subject):
-        if isinstance(part, ast.Field) and isinstance(part.value, ast.Name):
-            node_ref = known.get(part.value.id)
-            found.add((node_ref, part.name, -1 if part.name == "inputs" else 0)) if isinstance(node_ref, TermRef) else None
-        elif isinstance(part, ast.Call) and len(part.args) > 1 and isinstance(part.args[0], ast.Name):
-            node_ref, name = known.get(part.args[0].id), part.args[1]
-            if isinstance(node_ref, TermRef) and isinstance(name, ast.Literal) and isinstance(name.value, str):
-                found.add((node_ref, name.value, 0))
-        elif isinstance(part, ast.AttrCopy) and isinstance(node_ref := known.get(part.label), TermRef):
-            found.add((node_ref, ALL, 0))
+    for label, name in _fields(parts):
+        if isinstance(node_ref := known.get(label), TermRef):
+            found.add((node_ref, name, -1 if name == "inputs" else 0))
     return found
 
 
-def _said(subject: RuleSubject) -> list[object]:
-    """All records of the rule outside of its pattern and its tests."""
-    rule = subject.rule.ast
-    return [record for part in (*rule.wheres, *rule.lets, *rule.rewrites) for record in walk(part)]
+def _is_passed(operand: ast.Operand, spoken: set[str | None]) -> bool:
+    """Whether nothing is asked of an operand, and it is not spoken of."""
+    if isinstance(operand, ast.Capture):
+        return not asks_more(operand) and operand.name not in spoken
+    return isinstance(operand, ast.Wildcard)
 
 
-def _spoken(subject: RuleSubject) -> set[str | None]:
-    """Names that the rule uses outside of its pattern, or that stand in it more than once."""
-    names: set[str | None] = {record.id for record in _said(subject) if isinstance(record, ast.Name)}
-    names |= {record.name for record in _said(subject) if isinstance(record, ast.Ref)}
-    seen: set[str] = set()
-    for node in pattern_nodes(subject.rule.ast.match):
-        for operand in node.inputs:
-            if isinstance(operand, ast.Capture | ast.Variadic):
-                if operand.name in seen:
-                    names.add(operand.name)
-                seen.add(operand.name)
-    return names
+def _fields(parts: list[object]) -> Iterator[tuple[str, str]]:
+    """Labels with the fields or attributes that are read of their nodes: `n.axis`, `has(n, "axis")`, `..n`."""
+    for part in parts:
+        match part:
+            case ast.Field(value=ast.Name(id=label), name=name):
+                yield label, name
+            case ast.AttrCopy(label=label):
+                yield label, ALL
+            case ast.Call(args=(ast.Name(id=label), ast.Literal(value=name), *_)):
+                yield label, str(name)

@@ -9,71 +9,40 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
 
-from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast
 from rewriter.core.language.claims import TermRef
-from rewriter.core.language.rule import Rule
 from rewriter.core.language.walk import walk
 from rewriter.core.record import record
-from rewriter.core.versions import Clause, exactly, parse_versions
+from rewriter.core.versions import Clause, exactly
 from rewriter.rule_tools.lint.outcome import RewriteResult, consumes_root, independent, outcomes
-from rewriter.rule_tools.lint.overlay import OpKey, RuleGraph, RuleSubject, compatible, implies, overlays, subject
+from rewriter.rule_tools.lint.overlay import OpKey, RuleSubject, compatible, implies, overlays, subject
 
 # For which models two rules are meant: exporters, versions, opsets, the framework's own file.
 
 
 def meet(one: RuleSubject, other: RuleSubject) -> bool:
     """Whether some model is meant for both."""
-    mine, theirs = one.rule, other.rule
-    if not one.reach & other.reach or not _ranges_meet(mine, theirs) or _apart(mine, theirs):
+    common = one.guards.keys() & other.guards.keys()
+    if any(one.guards[key].meet(other.guards[key]).is_empty for key in common):
         return False
-    return not (mine.exporters and theirs.exporters) or bool(set(mine.exporters) & set(theirs.exporters))
+    return not (one.versions and other.versions) or _satisfiable((*one.versions, *other.versions))
 
 
 def reaches_all(one: RuleSubject, other: RuleSubject) -> bool:
     """Whether every run that has the other rule on a model has the first one on it, too."""
     mine, theirs = one.rule, other.rule
-    if not other.reach <= one.reach or (mine.ir.first, mine.ir.last) not in ((None, None), (theirs.ir.first, theirs.ir.last)):
+    if not all(key in other.guards and other.guards[key].within(domain) for key, domain in one.guards.items()):
         return False
-    if mine.exporters and not (theirs.exporters and set(theirs.exporters) <= set(mine.exporters)):
-        return False
-    if mine.versions is not None and mine.versions != theirs.versions:
-        return False
-    if mine.needs_source and not theirs.needs_source:
-        return False
-    inside, other_inside = mine.ast.match.inside, theirs.ast.match.inside
-    if inside is not None and (
-        other_inside is None or (inside.op.name, inside.attr) != (other_inside.op.name, other_inside.attr)
-    ):
+    if one.versions and one.versions != other.versions:
         return False
     if mine.targets:  # with any of the other's targets, this one runs, too
         return mine.header.on_target and bool(theirs.targets) and set(theirs.targets) <= set(mine.targets)
     return mine.default or not theirs.default
 
 
-def ever_holds(rule: Rule) -> bool:
+def ever_holds(one: RuleSubject) -> bool:
     """Whether some version of the exporter satisfies `versions`."""
-    return _satisfiable(_clauses(rule))
-
-
-def _ranges_meet(one: Rule, other: Rule) -> bool:
-    low = max(one.ir.first or 0, other.ir.first or 0)
-    return low <= min(one.ir.last or low, other.ir.last or low)
-
-
-def _apart(one: Rule, other: Rule) -> bool:
-    """Different places in the model, or versions of which none is both."""
-    mine, theirs = one.ast.match.inside, other.ast.match.inside
-    if mine is not None and theirs is not None and (mine.op.name, mine.attr) != (theirs.op.name, theirs.attr):
-        return True
-    return not _satisfiable((*_clauses(one), *_clauses(other)))
-
-
-def _clauses(rule: Rule) -> tuple[Clause, ...]:
-    try:
-        return parse_versions(rule.versions or "")
-    except RewriterError:
-        return ()
+    return _satisfiable(one.versions)
 
 
 def _satisfiable(clauses: tuple[Clause, ...]) -> bool:
@@ -92,6 +61,7 @@ def _satisfiable(clauses: tuple[Clause, ...]) -> bool:
 # ends only if something grows less: a count of nodes that no rule of the circle raises.
 
 Edges = Mapping[str, set[str]]
+Groups = Mapping[OpKey | None, list[RuleSubject]]
 
 
 @record(frozen=True, slots=True)
@@ -119,25 +89,17 @@ def circles(subjects: Sequence[RuleSubject], possible: bool = False) -> Iterator
 
 
 def _edges(known: Mapping[str, RuleSubject], results: Mapping[str, list[RewriteResult]], certain: bool) -> dict[str, set[str]]:
-    readers: dict[OpKey, list[RuleSubject]] = {}
-    anything: list[RuleSubject] = []
-    for one in known.values():
-        assert one.picture is not None
-        nodes = [one.picture.nodes[one.picture.root]] if certain else list(one.picture.nodes.values())
-        if any(node.ops is None for node in nodes):
-            anything.append(one)
-            continue
-        for op in {op for node in nodes for op in node.ops or ()}:
-            readers.setdefault(op, []).append(one)
+    groups = _by_operator(known.values(), roots=certain)
     edges: dict[str, set[str]] = {code: set() for code in known}
     for code, code_results in results.items():
         for outcome in code_results:
             ops = {op for ref in _anchors(outcome, certain) for op in outcome.picture.nodes[ref].ops or ()}
-            for reader in chain(*(readers.get(op, ()) for op in sorted(ops)), anything):
-                if reader.names.side in edges[code] or not meet(known[code], reader) or _once(known[code], reader):
+            readers = {one.names.side: one for op in (None, *sorted(ops)) for one in groups.get(op, ())}
+            for side, reader in readers.items():
+                if side in edges[code] or not meet(known[code], reader) or _once(known[code], reader):
                     continue
                 if _feeds(outcome, reader, certain):
-                    edges[code].add(reader.names.side)
+                    edges[code].add(side)
     return edges
 
 
@@ -153,8 +115,7 @@ def _anchors(outcome: RewriteResult, certain: bool) -> list[TermRef]:
 
 
 def _feeds(outcome: RewriteResult, reader: RuleSubject, certain: bool) -> bool:
-    pattern, result = reader.picture, outcome.picture
-    assert pattern is not None
+    pattern, result = reader.graph, outcome.picture
     if certain and pattern.private:
         return False
     for at in [pattern.root] if certain else list(pattern.nodes):
@@ -254,38 +215,34 @@ class Pair:
 def pairs(subjects: Iterable[RuleSubject]) -> Iterator[Pair]:
     """Every pair with something wrong, once."""
     drawn = [subject for subject in subjects if subject.picture is not None]
-    order = _Before(drawn)
+    groups = _by_operator(drawn)
     pairs_of_sides: set[tuple[str, str]] = set()
-    for pair in _at_one_root(drawn, order):
-        pairs_of_sides.add((pair.one.names.side, pair.other.names.side))
-        yield pair
-    for pair in _inside(drawn):
-        if (pair.one.names.side, pair.other.names.side) not in pairs_of_sides:
+    for pair in chain(_at_one_root(groups, _Before(drawn)), _inside(drawn, groups)):
+        sides = pair.one.names.side, pair.other.names.side
+        if pair.at == ast.NOWHERE:
+            pairs_of_sides.add(sides)
+        if pair.at == ast.NOWHERE or sides not in pairs_of_sides:
             yield pair
 
 
-def _at_one_root(drawn: list[RuleSubject], order: _Before) -> Iterator[Pair]:
+def _at_one_root(groups: Groups, order: _Before) -> Iterator[Pair]:
     seen: set[tuple[str, str]] = set()
-    for group in _by_operator(drawn).values():
+    for group in groups.values():
         for one, other in combinations(group, 2):
             key = (one.names.side, other.names.side)
             if key in seen or one.rule.code == other.rule.code:
                 continue
             seen.add(key)
-            if (pair := _judge(one, other, order)) is not None:
+            if meet(one, other) and (pair := _judge(one, other, order)) is not None:
                 yield pair
 
 
 def _judge(one: RuleSubject, other: RuleSubject, order: _Before) -> Pair | None:
-    mine, theirs = one.picture, other.picture
-    if mine is None or theirs is None or not meet(one, other):
-        return None
+    mine, theirs = one.graph, other.graph
     laid = list(overlays(mine, mine.root, theirs, theirs.root))
     if not laid:
         return None
-    more_general = reaches_all(one, other) and any(implies(mine, theirs, overlay) for overlay in laid) and _private(one, other)
-    back = list(overlays(theirs, theirs.root, mine, mine.root))
-    less_general = reaches_all(other, one) and any(implies(theirs, mine, overlay) for overlay in back) and _private(other, one)
+    more_general, less_general = _covers(one, other, theirs.root), _covers(other, one, mine.root)
     if more_general and less_general and one.phase == other.phase:
         return Pair("duplicate", other, one)
     if more_general and order.first(one, other) and consumes_root(one):
@@ -300,44 +257,37 @@ def _judge(one: RuleSubject, other: RuleSubject, order: _Before) -> Pair | None:
     return Pair("undecided" if all(overlay.unsure for overlay in sure) else "overlap", one, other)
 
 
-def _private(general: RuleSubject, special: RuleSubject) -> bool:
-    """A rule that forbids other uses of inner tensors fits less often."""
-    return not general.rule.ast.privates or bool(special.rule.ast.privates)
+def _covers(general: RuleSubject, special: RuleSubject, place: TermRef) -> bool:
+    """Whether a rule matches wherever another one does, with its root at a node of the other's pattern."""
+    one, other = general.graph, special.graph
+    return reaches_all(general, special) and any(implies(one, other, way) for way in overlays(one, one.root, other, place))
 
 
-def _inside(drawn: list[RuleSubject]) -> Iterator[Pair]:
+def _inside(drawn: list[RuleSubject], groups: Groups) -> Iterator[Pair]:
     """Rules that always eat an inner node of another rule's pattern first."""
-    groups = _by_operator(drawn)
     for victim in drawn:
-        picture = victim.picture
-        assert picture is not None
-        for node in picture.nodes.values():
-            if node.ref == picture.root or len(node.ops or ()) != 1:
+        for node in victim.graph.nodes.values():
+            if node.ref == victim.graph.root or len(node.ops or ()) != 1:
                 continue
-            for eater in groups.get(next(iter(node.ops or ())), groups[None]):
+            op = next(iter(node.ops or ()))
+            for eater in groups.get(op, groups[None]):
                 apart = eater.rule.code != victim.rule.code and eater.phase <= victim.phase
-                if apart and _eats(eater, victim, picture, node.ref):
+                if apart and _covers(eater, victim, node.ref) and consumes_root(eater) and not _makes(eater, op):
                     yield Pair("shadowed", victim, eater, node.span)
 
 
-def _eats(eater: RuleSubject, victim: RuleSubject, picture: RuleGraph, at: TermRef) -> bool:
-    if eater.picture is None or not reaches_all(eater, victim) or not consumes_root(eater) or eater.rule.ast.privates:
-        return False
-    records = (record for block in eater.rule.ast.rewrites for record in walk(block))
-    again = {record.op.name for record in records if isinstance(record, ast.Build)}
-    if again & {name for _, name in picture.nodes[at].ops or ()}:
-        return False  # what it makes may stand in the same place
-    return any(implies(eater.picture, picture, overlay) for overlay in overlays(eater.picture, eater.picture.root, picture, at))
+def _makes(eater: RuleSubject, op: OpKey) -> bool:
+    """Whether a rule makes a node of an operator anew, maybe in the same place."""
+    return any(isinstance(part, ast.Build) and part.op.name == op[1] for part in walk(eater.rule.ast.rewrites))
 
 
-def _by_operator(drawn: list[RuleSubject]) -> Mapping[OpKey | None, list[RuleSubject]]:
-    """The rules that may fit each operator that one names as its root; under None, those that fit any."""
+def _by_operator(drawn: Iterable[RuleSubject], roots: bool = True) -> Groups:
+    """The rules that may match with their root, or with any node, at a node of an operator; under None, at any operator."""
     groups: dict[OpKey | None, list[RuleSubject]] = {None: []}
     for one in drawn:
-        picture = one.picture
-        assert picture is not None
-        ops = picture.nodes[picture.root].ops
-        for op in [None] if ops is None else sorted(ops):
+        nodes = [one.graph.nodes[one.graph.root]] if roots else list(one.graph.nodes.values())
+        ops = {op for node in nodes for op in node.ops or ()}
+        for op in [None] if any(node.ops is None for node in nodes) else sorted(ops):
             groups.setdefault(op, []).append(one)
     return {op: group if op is None else [*group, *groups[None]] for op, group in groups.items()}
 

@@ -7,8 +7,9 @@ does not have anyway: then it `covers` it, and whatever fits the second fits the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import permutations
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import islice, permutations, takewhile
+from math import inf
 from typing import Any
 
 from rewriter.core.errors import RewriterError
@@ -34,9 +35,18 @@ from rewriter.core.language.claims import (
 )
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.header import PHASES
-from rewriter.core.language.pattern import ANY_OPERATOR, Made, Pattern, PatternNode, compile_pattern, specificity
+from rewriter.core.language.pattern import (
+    ANY_OPERATOR,
+    ORDERED_ABOVE,
+    Made,
+    Pattern,
+    PatternNode,
+    compile_pattern,
+    specificity,
+)
 from rewriter.core.language.rule import Rule
 from rewriter.core.record import field, record
+from rewriter.core.versions import Clause, parse_versions
 
 # A graph as far as a rule knows it: the nodes of its pattern and what holds of them, ready to be laid over another one.
 
@@ -47,7 +57,10 @@ Facts = tuple[dict[Term, Domain], list[Claim]]
 
 @record(slots=True)
 class RuleNode:
-    """One node. `ops` None: any operator; `open`: it may have more operands; `exact`: made by a rewrite, so nothing is open."""
+    """One node. `ops` None: any operator; `open`: it may have more operands; `ordered`: they stand in the order of `inputs`.
+
+    `least` and `most`: numbers of operands that it may have; `used`: how many of its outputs nodes of the graph read.
+    """
 
     ref: TermRef
     ops: frozenset[OpKey] | None
@@ -56,8 +69,14 @@ class RuleNode:
     ordered: bool = False
     outputs: int = 1
     more_outputs: bool = False
-    exact: bool = False
     span: ast.Span = ast.NOWHERE
+    least: int = 0
+    most: float = inf
+    used: int = 0
+
+    def open_up(self) -> None:
+        """Forgets the operands: it may have any."""
+        self.inputs, self.open = (), True
 
 
 @record(slots=True)
@@ -82,15 +101,26 @@ class RuleGraph:
 
 @record(slots=True)
 class RuleSubject:
-    """One rule of the set with what the analysis asks of it again and again. `picture` None: it matches the interface."""
+    """One rule of the set with what the analysis asks of it again and again. `picture` None: it matches the interface.
+
+    `guards`: for which models it is meant, and where in them; what is missing there may be anything.
+    """
 
     rule: Rule
     specificity: int
     reach: frozenset[int]
+    guards: Mapping[str, Domain]
+    versions: tuple[Clause, ...]
     phase: int
     names: TermNames
     pattern: Pattern | None
     picture: RuleGraph | None
+
+    @property
+    def graph(self) -> RuleGraph:
+        """The picture of a rule that has one."""
+        assert self.picture is not None
+        return self.picture
 
 
 def subject(rule: Rule, side: str) -> RuleSubject:
@@ -98,10 +128,31 @@ def subject(rule: Rule, side: str) -> RuleSubject:
     reach = frozenset(v for v in range(1, schema.latest_opset() + 1) if v in rule.opset)
     names = TermNames(side, lets={let.name: let.value for let in rule.ast.lets})
     pattern = None if rule.ast.match.graph else _pattern(rule)
-    found = RuleSubject(rule, specificity(rule.ast), reach, PHASES.index(rule.phase), names, pattern, None)
+    guards = {"opset": Domain(only=reach), **dict(_guards(rule))}
+    phase = PHASES.index(rule.phase)
+    found = RuleSubject(rule, specificity(rule.ast), reach, guards, _versions(rule), phase, names, pattern, None)
     if pattern is not None:
         found.picture = _RuleGraphBuilder(found, pattern).picture()
     return found
+
+
+def _guards(rule: Rule) -> Iterator[tuple[str, Domain]]:
+    low, high = (None if end is None else (end, False) for end in (rule.ir.first, rule.ir.last))
+    if low or high:
+        yield "ir_version", Domain(low=low, high=high)
+    if rule.exporters:
+        yield "exporter", Domain(only=frozenset(rule.exporters))
+    if rule.needs_source:
+        yield "source", Domain(only=frozenset({True}))
+    if (inside := rule.ast.match.inside) is not None:
+        yield "inside", Domain(only=frozenset({(inside.op.name, inside.attr)}))
+
+
+def _versions(rule: Rule) -> tuple[Clause, ...]:
+    try:
+        return parse_versions(rule.versions or "")
+    except RewriterError:
+        return ()
 
 
 def _pattern(rule: Rule) -> Pattern | None:
@@ -134,7 +185,8 @@ class _RuleGraphBuilder:
         nodes = {self._ref(n): self._node(n) for n in self._pattern.nodes}
         for ref, attr in self._late:
             assert attr.value is not None
-            self._attribute(("attr", ref, attr.name), self._names.term(attr.value))
+            self._equal(("attr", ref, attr.name), self._names.term(attr.value))
+        count_ports(nodes, self._optional)
         private_refs = [self._names.known.get(name) for private in self._rule.privates for name in private.names]
         return RuleGraph(
             self._side,
@@ -235,8 +287,8 @@ class _RuleGraphBuilder:
         value = self._names.term(operand.value)
         if isinstance(value, tuple) and value[0] == "list" and len(value) == 2:
             value = value[1]  # a constant of one element is equal to its element
-        if is_constant(value):
-            self._facts.append(equals(("content", ref), value))
+        self._facts.append(equals(("is_const", ref), True))
+        self._equal(("content", ref), value)
 
     def _attr_pattern(self, node: PatternNode, attr: ast.AttrPattern) -> None:
         ref = self._ref(node)
@@ -257,7 +309,7 @@ class _RuleGraphBuilder:
         found = {default(domain, op, version, name) for domain, op in node.ops for version in self._reach}
         return found.pop() if len(found) == 1 else None
 
-    def _attribute(self, term: Term, value: Term) -> None:
+    def _equal(self, term: Term, value: Term) -> None:
         self._facts.append(equals(term, value) if is_constant(value) else compare(term, "=", value))
 
 
@@ -267,13 +319,34 @@ def default(domain: str, op: str, version: int, name: str) -> Term:
     return ("list", *value) if isinstance(value, list) else value
 
 
+def count_ports(nodes: Mapping[TermRef, RuleNode], optional: Set[TermRef]) -> None:
+    """Notes in the nodes of a graph how many operands they may have, and how many of their outputs are used."""
+    parts: dict[TermRef | Term, int] = {}
+    for ref in (ref for node in nodes.values() for ref in node.inputs if isinstance(ref, TermRef) and ref.kind == "made"):
+        maker = TermRef("node", ref.side, ref.at)
+        parts[maker] = max(parts.get(maker, 0), ref.part + 1)
+    for node in nodes.values():
+        placed = list(takewhile(lambda ref: not _is_run(ref), node.inputs))
+        there = [position for position, ref in enumerate(placed, 1) if not absent(ref)]
+        node.least = max((position for position in there if placed[position - 1] not in optional), default=0)
+        is_open = node.open or len(placed) < len(node.inputs)
+        node.most = _most_operands(node.ops, len(placed)) if is_open else max(there, default=0)
+        node.used = parts.get(node.ref, 0)
+
+
+def _most_operands(ops: frozenset[OpKey] | None, least: int) -> float:
+    """The largest number of operands that one of the operators takes in any version."""
+    versions = [op for domain, name in ops or () for op in schema.history(name, domain)]
+    return max([least, *(inf if op.max_inputs is None else op.max_inputs for op in versions)]) if versions else inf
+
+
 def absent(ref: TermRef | Term) -> bool:
     """Whether an operand is an omitted one."""
     return bool(ref == ABSENT_TERM)
 
 
-MOST_ORDERS = 24  # orders of operands that are tried at one node
-LIMIT = 64  # ways to lay one graph over another that are looked at
+LIMIT = 64
+"""Ways to lay one graph over another that are looked at."""
 
 
 @record(slots=True)
@@ -295,12 +368,26 @@ class Overlay:
 
 def overlays(one: RuleGraph, at: TermRef, other: RuleGraph, place: TermRef) -> Iterator[Overlay]:
     """The ways in which node `at` of the one is node `place` of the other, with everything upwards of them."""
-    laying = _Laying(one, other)
-    for number, overlay in enumerate(laying.node(Overlay({}, {}), at, place)):
-        if number == LIMIT:
-            return
+    if not _may_be_one(one.nodes[at], other.nodes[place]):
+        return
+    for overlay in islice(_Laying(one, other).node(Overlay({}, {}), at, place), LIMIT):
         overlay.covers = overlay.covers and len(overlay.nodes) == len(one.nodes)
         yield overlay
+
+
+def _may_be_one(mine: RuleNode, theirs: RuleNode) -> bool:
+    """Whether one node can have an operator, operands and outputs as both want them."""
+    if mine.ops is not None and theirs.ops is not None and mine.ops.isdisjoint(theirs.ops):
+        return False
+    return mine.least <= theirs.most and theirs.least <= mine.most and (mine.more_outputs or theirs.used <= mine.outputs)
+
+
+def _asks_no_more(mine: RuleNode, theirs: RuleNode) -> bool:
+    """Whether each node that is as the other wants it is as the one wants it."""
+    if mine.ops is not None and (theirs.ops is None or not theirs.ops <= mine.ops):
+        return False
+    listed = mine.more_outputs or (theirs.outputs <= mine.outputs and not theirs.more_outputs)
+    return listed and mine.outputs <= theirs.outputs and mine.least <= theirs.least and theirs.most <= mine.most
 
 
 def compatible(one: RuleGraph, other: RuleGraph, overlay: Overlay) -> bool:
@@ -317,7 +404,7 @@ def compatible(one: RuleGraph, other: RuleGraph, overlay: Overlay) -> bool:
 
 def implies(one: RuleGraph, other: RuleGraph, overlay: Overlay, some: bool = False) -> bool:
     """Whether the other's conditions leave those of the one no choice; with `some`, in at least one of its alternatives."""
-    if not overlay.covers:
+    if not overlay.covers or not _is_alone(one, other, overlay):
         return False
     change = renaming(overlay, other.resolve)
     known = _branch_facts(other, change) if overlay.same else _branch_facts_alone(other)
@@ -327,6 +414,13 @@ def implies(one: RuleGraph, other: RuleGraph, overlay: Overlay, some: bool = Fal
 
     answers = (follow(one.facts, facts) and any(follow(branch, facts) for branch in one.branches) for facts in known)
     return any(answers) if some else bool(known) and all(answers)
+
+
+def _is_alone(one: RuleGraph, other: RuleGraph, overlay: Overlay) -> bool:
+    """Whether only nodes that the one matches read its private tensors."""
+    private = {overlay.tensors.get(ref) for ref in one.private}
+    readers = {node.ref for node in other.nodes.values() if not private.isdisjoint(node.inputs)}
+    return private <= other.private and readers <= set(overlay.nodes.values())
 
 
 def _branch_facts_alone(picture: RuleGraph) -> list[Facts]:
@@ -372,106 +466,51 @@ class _Laying:
                 yield overlay
             return
         mine, theirs = self._one.nodes[at], self._other.nodes[place]
-        common = theirs.ops if mine.ops is None else mine.ops if theirs.ops is None else mine.ops & theirs.ops
-        if common is not None and not common:
+        if not _may_be_one(mine, theirs):
             return
         overlay = overlay.copy()
         overlay.nodes[at] = place
-        overlay.covers = overlay.covers and theirs.ops is not None and (mine.ops is None or theirs.ops <= mine.ops)
-        if not self._outputs(overlay, mine, theirs):
-            return
-        swaps = any(schema.is_commutative(op, domain) for domain, op in common or ())
-        for order in self._orders(mine, theirs, swaps):
-            yield from self._operands(overlay.copy(), mine, theirs, order, 0)
-
-    def _outputs(self, overlay: Overlay, mine: RuleNode, theirs: RuleNode) -> bool:
-        """Outputs that the one does not list must be unused, so the other may not use them."""
-        used = {ref.part for node in self._other.nodes.values() for ref in node.inputs if _is_made(ref, theirs.ref)}
-        if not mine.more_outputs and any(part >= mine.outputs for part in used):
-            return False
-        if theirs.outputs < mine.outputs or (theirs.more_outputs and not mine.more_outputs and not theirs.exact):
-            overlay.covers = False
+        overlay.covers = overlay.covers and _asks_no_more(mine, theirs)
         for part in range(max(mine.outputs, theirs.outputs)):
-            overlay.tensors[TermRef("made", mine.ref.side, mine.ref.at, part)] = TermRef(
-                "made", theirs.ref.side, theirs.ref.at, part
-            )
-        return True
-
-    @staticmethod
-    def _orders(mine: RuleNode, theirs: RuleNode, swaps: bool) -> Iterator[Sequence[TermRef | Term]]:
-        several = 1 < len(mine.inputs) <= 4 and not any(isinstance(ref, TermRef) and ref.kind == "run" for ref in mine.inputs)
-        if not (swaps and several and not (mine.ordered and (theirs.ordered or theirs.exact))):
-            yield mine.inputs
-            return
-        for number, order in enumerate(permutations(mine.inputs)):
-            if number < MOST_ORDERS:
-                yield order
+            overlay.tensors[TermRef("made", at.side, at.at, part)] = TermRef("made", place.side, place.at, part)
+        orders = _orders(mine, theirs)
+        overlay.covers = overlay.covers and not (mine.ordered and len(orders) > 1)
+        for order in orders:
+            yield from self._operands(overlay.copy(), mine, theirs, order, 0)
 
     def _operands(
         self, overlay: Overlay, mine: RuleNode, theirs: RuleNode, order: Sequence[TermRef | Term], position: int
     ) -> Iterator[Overlay]:
-        if position == 0 and mine.ordered and order is not mine.inputs:
-            overlay.covers = False
-        if position >= max(len(order), len(theirs.inputs)):
-            if theirs.open and not mine.open and not _takes_at_most(theirs, len(order)):
-                overlay.covers = False
-            yield overlay
-            return
+        """Operands from a position on; what stands behind a run is not laid over anything."""
         one = order[position] if position < len(order) else None
-        other = theirs.inputs[position] if position < len(theirs.inputs) else None
-        if _is_run(one) or _is_run(other):
-            last = position == len(order) - 1 and not mine.open  # what stands behind a run is not laid over anything
-            overlay.covers = overlay.covers and last and _is_run(one) and (other is None or one != other)
+        beyond = TermRef("open", theirs.ref.side, theirs.ref.at, position) if position < theirs.most else ABSENT_TERM
+        other = theirs.inputs[position] if position < len(theirs.inputs) else beyond
+        if one is None or _is_run(one) or _is_run(other):
+            behind = _is_run(one) and (position < len(order) - 1 or mine.open)
+            overlay.covers = overlay.covers and not behind
             yield overlay
             return
-        for following in self._pair(overlay, one, other, mine, theirs, position):
+        for following in self._operand(overlay, one, other):
             yield from self._operands(following, mine, theirs, order, position + 1)
 
-    def _pair(
-        self, overlay: Overlay, one: TermRef | Term, other: TermRef | Term, mine: RuleNode, theirs: RuleNode, position: int
-    ) -> Iterator[Overlay]:
-        if one is None:
-            if not mine.open:
-                if not absent(other) and other not in self._other.optional:
-                    return
-                overlay.covers = overlay.covers and absent(other)
-            yield overlay
-        elif other is None or absent(other):
-            yield from self._missing(overlay, one, other, theirs, position)
-        elif isinstance(one, TermRef) and one.kind == "made":
-            yield from self._overlays_of_makers(overlay, one, other)
-        else:
-            if other.kind == "made" and one in self._one.constants:
-                overlay.unsure, overlay.covers = True, False
-            if other in self._other.optional and one not in self._one.optional:
-                overlay.covers = False
-            if self._bind(overlay, one, other):
+    def _operand(self, overlay: Overlay, one: TermRef, other: TermRef | Term) -> Iterator[Overlay]:
+        if absent(other):
+            if one in self._one.optional and self._bind(overlay, one, other):
                 yield overlay
-
-    def _missing(
-        self, overlay: Overlay, one: TermRef, other: TermRef | Term, theirs: RuleNode, position: int
-    ) -> Iterator[Overlay]:
-        """The one has an operand where the other has none, or says nothing."""
-        optional = one in self._one.optional
-        if other is None and theirs.open:
-            overlay.covers = overlay.covers and optional
-            if self._bind(overlay, one, TermRef("open", theirs.ref.side, theirs.ref.at, position)):
-                yield overlay
-        elif optional and self._bind(overlay, one, ABSENT_TERM):
-            yield overlay
-
-    def _overlays_of_makers(self, overlay: Overlay, one: TermRef, other: TermRef) -> Iterator[Overlay]:
-        if other.kind == "made":
-            if TermRef("node", other.side, other.at) not in self._other.nodes:  # its rewrite makes this operand anew, somehow
+        elif one.kind == other.kind == "made":
+            maker = TermRef("node", other.side, other.at)
+            if maker not in self._other.nodes:  # its rewrite makes this operand anew, somehow
                 overlay.covers, overlay.unsure = False, True
                 yield overlay
             elif other.part == one.part:
-                yield from self.node(overlay, TermRef("node", one.side, one.at), TermRef("node", other.side, other.at))
-            return
-        overlay.covers = False
-        overlay.unsure = overlay.unsure or other in self._other.constants
-        if self._bind(overlay, one, other):
-            yield overlay
+                yield from self.node(overlay, TermRef("node", one.side, one.at), maker)
+        else:
+            folds = other.kind == "made" and one in self._one.constants
+            folds = folds or (one.kind == "made" and other in self._other.constants)
+            asks_more = folds or one.kind == "made" or (other in self._other.optional and one not in self._one.optional)
+            overlay.unsure, overlay.covers = overlay.unsure or folds, overlay.covers and not asks_more
+            if self._bind(overlay, one, other):
+                yield overlay
 
     def _bind(self, overlay: Overlay, one: TermRef, other: TermRef | Term) -> bool:
         """The tensor of the one is this tensor of the other; when it was another one before, the two must be the same."""
@@ -485,15 +524,15 @@ class _Laying:
         return True
 
 
+def _orders(mine: RuleNode, theirs: RuleNode) -> Sequence[Sequence[TermRef | Term]]:
+    """The orders in which the operands of the one may be the other's."""
+    several = 1 < len(mine.inputs) <= ORDERED_ABOVE and not any(map(_is_run, mine.inputs))
+    if not several or (mine.ordered and theirs.ordered):
+        return (mine.inputs,)
+    ops = theirs.ops if mine.ops is None else mine.ops if theirs.ops is None else mine.ops & theirs.ops
+    swaps = any(schema.is_commutative(op, domain) for domain, op in ops or ())
+    return tuple(permutations(mine.inputs)) if swaps else (mine.inputs,)
+
+
 def _is_run(ref: TermRef | Term) -> bool:
     return isinstance(ref, TermRef) and ref.kind == "run"
-
-
-def _is_made(ref: TermRef | Term, by: TermRef) -> bool:
-    return isinstance(ref, TermRef) and ref.kind == "made" and (ref.side, ref.at) == (by.side, by.at)
-
-
-def _takes_at_most(node: RuleNode, count: int) -> bool:
-    """Whether the operators of a node have no more operands than that, in any version."""
-    versions = [op for domain, name in node.ops or () for op in schema.history(name, domain)]
-    return bool(versions) and all(op.max_inputs is not None and op.max_inputs <= count for op in versions)

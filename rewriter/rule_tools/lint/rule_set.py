@@ -58,7 +58,7 @@ def _of_rules(subjects: Iterable[RuleSubject]) -> Mapping[str, list[RuleSubject]
 def _never(subjects: Sequence[RuleSubject]) -> Iterator[Diagnostic]:
     for one, *others in _of_rules(subjects).values():
         rule = one.rule
-        if not ever_holds(rule):
+        if not ever_holds(one):
             span = next((item.value_span for item in rule.ast.meta if item.key == "versions"), rule.ast.code_span)
             yield _report(
                 "E409", f"{rule.code} can never apply: no version is {rule.versions}", rule, span, "contradicts itself"
