@@ -52,14 +52,16 @@ NETS: dict[str, Path | str] = {
     "optimize.md": CONV,
     "picture.md": MODELS / "mxnet-1.4.1-fix-gamma.onnx",
     "plan.md": MODELS / "mxnet-1.4.1-fix-gamma.onnx",
-    "provenance.md": GEMM,
+    "provenance.md": MODELS / "mxnet-1.4.1-fix-gamma.onnx",
     "python.md": GEMM,
     "report.md": GEMM,
     "show.md": GEMM,
     "targets.md": GEMM,
     "tutorial.md": MODELS / "pytorch-2.13-cumsum-of-mask-legacy-op13" / "model.onnx",
+    "verified.md": GEMM,
     "view.md": GEMM,
     "why.md": GEMM,
+    "writing-rules.md": RESHAPE,
     "wrong-output.md": POOL,
 }
 """What net.onnx is on a page whose commands run, as a model or a file."""
@@ -168,7 +170,7 @@ def played(page: str) -> str:
         printed = outputs[found[1]].pop(0)
         if is_same(found[2], printed):
             return found[0]
-        lines = "".join(f"    {line}\n" if line else "\n" for line in printed.strip().splitlines())
+        lines = "".join(f"    {line}\n" if line else "\n" for line in printed.rstrip().lstrip("\n").splitlines())
         return f"    $ {found[1]}\n{lines}" + "\n" * found[2].endswith("\n\n")
 
     return TRANSCRIPT.sub(renewed, text)

@@ -1,11 +1,11 @@
 """A rewrite-rule engine for ONNX models.
 
-    result = rewriter.fix("net.onnx", "net.fixed.onnx")     # what the command `rewriter fix` does
+    result = rewriter.fix("net.onnx", "net.fixed.onnx")     # the same as the command `rewriter fix`
     print(result, result.refused_before, result.log.counts)
 
-    log = rewriter.rewrite(graph)                           # only the rules, on any onnx-graphsurgeon graph
+    log = rewriter.rewrite(graph)                           # the rules alone, on an onnx-graphsurgeon graph
 
-Everything is imported when it is first used, so that `rewriter --help` does not wait for onnx.
+Names are imported when they are first used, so that `rewriter --help` does not wait for onnx.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a person meets: the command line, batches of models, reports, configuration, editors.
+"""What users meet: the command line, batches of models, reports, configuration and editors.
 
-`cli` reads a command line and runs one command, `batch` repairs one model or thousands from file to file, `report` shows what
-happened to people and machines, `config` reads a project's settings, and `editor` serves rule files to editors.
+`cli` reads a command line and runs one command. `batch` repairs one model or thousands, from file to file. `report` writes what
+happened, for people and for machines. `configuration` reads the settings of a project. `editor` serves rule files to editors.
 
-All work is done in the other tiers. Begin with `cli/main.py`, and with `batch/repair.py` for what `rewriter fix` does to a
-model.
+The other tiers do the work, and no tier imports this one. Begin with `cli/main.py`, and with `batch/repair.py` for the steps of
+`rewriter fix`.
 """

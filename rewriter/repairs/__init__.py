@@ -1,8 +1,7 @@
-"""Repairs that rules call by name and cannot say: of a model as a whole.
+"""Repairs that rules call by name, because no pattern of nodes can express them.
 
-`model_faults` finds and mends what no pattern of nodes shows, such as nodes out of order (`mend model.unsorted_nodes`).
-`dim_follow` changes what has to follow when a dimension of an input gets a name, such as the numbers in a Reshape.
+`model_faults` finds and repairs faults of a model as a whole, such as nodes out of order (`mend model.unsorted_nodes`).
+`dim_follow` changes what depends on a dimension that gets a name, such as the numbers in a Reshape.
 
-The core asks for them by way of `core.whole_model`, and `rewriter/__init__.py` says that they are here. Begin with
-`entry.py`.
+The core calls them through `core.whole_model`; `rewriter/__init__.py` connects the two. Begin with `entry.py`.
 """

@@ -1,7 +1,7 @@
-"""For those who write rules, and for rules as a set: checks, messages, lint, formatting, packs, and why a rule does not fire.
+"""Tools for authors of rules: checks, messages, lint, formatting, packs, and why a rule fires or not.
 
-`load_rules` finds rule files and checks them. `checks` says what is wrong with a rule, and `messages` has a page for each
-error. `lint` compares rules with each other, `format` is `rewriter fmt`, and `explain` answers `rewriter why`.
+`load_rules` finds rule files and checks them. `checks` finds errors in one rule, and `messages` has a page for each error.
+`lint` compares rules with each other, `format` is `rewriter fmt`, and `explain` is `rewriter why`.
 
-The core can run a rule without any of this; a rule is checked before it reaches the core. Begin with `load_rules.py`.
+The core runs rules without this tier, but every rule is checked here before it reaches the core. Begin with `load_rules.py`.
 """

@@ -1,9 +1,9 @@
-"""Why a rule, or a repaired model, may be believed.
+"""Tests of rules and of results: why you can trust a rule, or a repaired model.
 
-`proof` runs models: rules on random instances (`rewriter verify`), repaired models before judges, two models side by side.
-`rule_tests` runs the tests in rule files. `source` reads the framework's own file beside a model. `stamp` leaves a record in a
-repaired model, and `check_record` believes none of it; `plans` are repairs to accept one by one, and `difference` compares two
-models.
+`proof` runs models: random models for a rule (`rewriter verify`), a repaired model before and after, two models to compare.
+`rule_tests` runs the tests in rule files. `source` reads the framework's own file next to a model. `stamp` writes a record into
+a repaired model, and `check_record` repeats the run to check it. `plans` are repairs to accept one by one, and `difference`
+compares two models.
 
-Begin with `proof/models/guard.py`, which takes back a rewrite that left a model worse, and with `proof/rules/verify_rule.py`.
+Begin with `proof/models/guard.py`, which rolls back rewrites that left a model worse, and with `proof/rules/verify_rule.py`.
 """

@@ -1,8 +1,8 @@
-"""What people do to a model by hand, one command each: cut, merge, edit, reduce, convert, look.
+"""Changes that people make to one model by hand, a command each: cut, merge, edit, reduce, convert, inspect.
 
-`surgery` changes models, `inspect` says what they are made of, and `authoring` begins rules from a model. `style` has the
-colours of what they print.
+`surgery` changes models, `inspect` lists their contents, and `authoring` begins rules from a model. `style` has the colours of
+printed text.
 
-Each works on one model and gives one result. Begin with `surgery/opened.py` and `surgery/finish.py`, which every change of a
-model goes through.
+Each command reads one model, or a few, and returns one result. Begin with `surgery/opened.py` and `surgery/finish.py`, through
+which every change of a model goes.
 """
