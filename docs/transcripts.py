@@ -44,9 +44,11 @@ net (float[1,4] x) => (float[1,2,2] y) <int64[3] s = {1,2,2}> { y = Reshape(x, s
 NETS: dict[str, Path | str] = {
     "README.md": MODELS / "pytorch-2.13-max-pool-of-an-image" / "model.onnx",
     "batch-size.md": RESHAPE,
+    "batch.md": GEMM,
     "first-rule.md": RESHAPE,
     "ci.md": GEMM,
     "compare.md": POOL,
+    "configuration.md": MODELS / "mxnet-1.4.1-fix-gamma.onnx",
     "diff.md": GEMM,
     "no-symbol-file.md": POOL,
     "optimize.md": CONV,
@@ -125,7 +127,7 @@ def printed_by(command: str) -> str:
         return done.stdout + done.stderr
     words = words_of(command)
     results = [word for option, word in itertools.pairwise(words) if option in ("-o", "--out")]
-    if ("--open" in words or any(map(os.path.exists, results))) and "--force" not in words:
+    if ("--open" in words or any(map(os.path.exists, results))) and not {"--force", "--update", "--resume"} & set(words):
         words.append("--force")
     both = io.StringIO()
     with contextlib.redirect_stdout(both), contextlib.redirect_stderr(both):
