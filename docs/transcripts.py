@@ -57,6 +57,7 @@ NETS: dict[str, Path | str] = {
     "provenance.md": GEMM,
     "python.md": GEMM,
     "report.md": GEMM,
+    "run.md": GEMM,
     "show.md": GEMM,
     "targets.md": GEMM,
     "tutorial.md": MODELS / "pytorch-2.13-cumsum-of-mask-legacy-op13" / "model.onnx",
@@ -145,7 +146,7 @@ def is_same(shown: str, printed: str) -> bool:
     wanted = re.escape("\n".join(line.removeprefix("    ") for line in shown.splitlines()).strip()).replace(r"\.\.\.", ".*")
     wanted = re.sub(r"\b[0-9a-f]{16}\b", "[0-9a-f]{16}", wanted)
     wanted = re.sub(r"ONNX\\ Runtime\\ \d[\d\\.]+", r"ONNX\\ Runtime\\ [\\d.]+", wanted)
-    wanted = re.sub(r"\b[\d\\.]+\\ (ms|s)\b", r"[\\d.]+\\ (ms|s)", wanted)
+    wanted = re.sub(r"\b[\d\\.]+\\ (us|ms|s)\b", r"[\\d.]+\\ (us|ms|s)", wanted)
     return re.fullmatch(wanted, printed.strip(), re.DOTALL) is not None
 
 
