@@ -43,12 +43,14 @@ net (float[1,4] x) => (float[1,2,2] y) <int64[3] s = {1,2,2}> { y = Reshape(x, s
 
 NETS: dict[str, Path | str] = {
     "README.md": MODELS / "pytorch-2.13-max-pool-of-an-image" / "model.onnx",
+    "authoring.md": MODELS / "pytorch-2.13-max-pool-of-an-image" / "model.onnx",
     "batch-size.md": RESHAPE,
     "batch.md": GEMM,
     "first-rule.md": RESHAPE,
     "ci.md": GEMM,
     "compare.md": POOL,
     "configuration.md": MODELS / "mxnet-1.4.1-fix-gamma.onnx",
+    "convert.md": CONV,
     "diff.md": GEMM,
     "no-symbol-file.md": POOL,
     "optimize.md": CONV,
@@ -59,6 +61,7 @@ NETS: dict[str, Path | str] = {
     "report.md": GEMM,
     "run.md": GEMM,
     "show.md": GEMM,
+    "surgery.md": CONV,
     "targets.md": GEMM,
     "tutorial.md": MODELS / "pytorch-2.13-cumsum-of-mask-legacy-op13" / "model.onnx",
     "view.md": GEMM,
