@@ -43,10 +43,14 @@ net (float[1,4] x) => (float[1,2,2] y) <int64[3] s = {1,2,2}> { y = Reshape(x, s
 
 NETS: dict[str, Path | str] = {
     "README.md": MODELS / "pytorch-2.13-max-pool-of-an-image" / "model.onnx",
+    "authoring.md": MODELS / "pytorch-2.13-max-pool-of-an-image" / "model.onnx",
     "batch-size.md": RESHAPE,
+    "batch.md": GEMM,
     "first-rule.md": RESHAPE,
     "ci.md": GEMM,
     "compare.md": POOL,
+    "configuration.md": MODELS / "mxnet-1.4.1-fix-gamma.onnx",
+    "convert.md": CONV,
     "diff.md": GEMM,
     "no-symbol-file.md": POOL,
     "optimize.md": CONV,
@@ -55,7 +59,9 @@ NETS: dict[str, Path | str] = {
     "provenance.md": MODELS / "mxnet-1.4.1-fix-gamma.onnx",
     "python.md": GEMM,
     "report.md": GEMM,
+    "run.md": GEMM,
     "show.md": GEMM,
+    "surgery.md": CONV,
     "targets.md": GEMM,
     "tutorial.md": MODELS / "pytorch-2.13-cumsum-of-mask-legacy-op13" / "model.onnx",
     "verified.md": GEMM,
@@ -127,7 +133,7 @@ def printed_by(command: str) -> str:
         return done.stdout + done.stderr
     words = words_of(command)
     results = [word for option, word in itertools.pairwise(words) if option in ("-o", "--out")]
-    if ("--open" in words or any(map(os.path.exists, results))) and "--force" not in words:
+    if ("--open" in words or any(map(os.path.exists, results))) and not {"--force", "--update", "--resume"} & set(words):
         words.append("--force")
     both = io.StringIO()
     with contextlib.redirect_stdout(both), contextlib.redirect_stderr(both):
@@ -145,7 +151,7 @@ def is_same(shown: str, printed: str) -> bool:
     wanted = re.escape("\n".join(line.removeprefix("    ") for line in shown.splitlines()).strip()).replace(r"\.\.\.", ".*")
     wanted = re.sub(r"\b[0-9a-f]{16}\b", "[0-9a-f]{16}", wanted)
     wanted = re.sub(r"ONNX\\ Runtime\\ \d[\d\\.]+", r"ONNX\\ Runtime\\ [\\d.]+", wanted)
-    wanted = re.sub(r"\b[\d\\.]+\\ (ms|s)\b", r"[\\d.]+\\ (ms|s)", wanted)
+    wanted = re.sub(r"\b[\d\\.]+\\ (us|ms|s)\b", r"[\\d.]+\\ (us|ms|s)", wanted)
     return re.fullmatch(wanted, printed.strip(), re.DOTALL) is not None
 
 
