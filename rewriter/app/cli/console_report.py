@@ -15,6 +15,7 @@ from rewriter.app.batch.outcome_records import Command, answers_to
 from rewriter.app.batch.urls import STDOUT
 from rewriter.app.batch.work import Outcome
 from rewriter.app.cli.output import folded, say, style_of, tell
+from rewriter.app.report.consumer_lines import VerdictCounts, repaired_lines, verdict_lines
 from rewriter.app.report.document import pattern_of
 from rewriter.app.report.terminal import (
     accepted_line,
@@ -107,6 +108,7 @@ class ConsoleReport:
         self._blocked: Counter[str] = Counter()
         self._titles: dict[str, str] = {}
         self._refused: dict[str, tuple[Outcome, int]] = {}
+        self._verdicts = VerdictCounts()
 
     def tell(self, outcome: Outcome) -> None:
         args = self._args
@@ -114,6 +116,7 @@ class ConsoleReport:
             say(failure(outcome, style_of(sys.stderr), debug=args.debug))
         if args.format != "text":
             return
+        self._verdicts.add(outcome.path, outcome.asked_after or outcome.asked)
         for rule, title in {blocked.rule: blocked.title for blocked in grouped(outcome, self._models, args)}.items():
             self._blocked[rule] += 1
             self._titles[rule] = title
@@ -138,6 +141,9 @@ class ConsoleReport:
             answers = self._answers(first)
             path = first.path if times == 1 else f"{first.path} and {counted(times - 1, 'more model')}"
             for line in refusal_lines(path, first.refusal or "", answers, first.log or Log(), self._style):
+                self._display.show(line)
+        if self._models > 1:
+            for line in self._verdicts.lines(self._style):
                 self._display.show(line)
 
     def _answers(self, outcome: Outcome) -> dict[str, str]:
@@ -189,6 +195,8 @@ def _lines(
         if outcome.expectation is not None:
             yield from expectation_lines(outcome.path, outcome.expectation, style)
         yield from unjudged_lines(outcome.unjudged, f"{clean(outcome.path)}: ", style)
+        if not gathers(command, models, args):
+            yield from verdict_lines(outcome.asked, f"{clean(outcome.path)}: ", style)
         return
     firings = len(log.firings)
     what = counted(firings, "rewrite") if firings else "tidied" if outcome.changed else "unchanged"
@@ -204,6 +212,7 @@ def _lines(
         if command == "optimize":
             yield "      `rewriter optimize` repairs nothing; `rewriter check` tells which repairs there are"
     yield from unjudged_lines(outcome.unjudged, "  ", style)
+    yield from repaired_lines(outcome.asked, outcome.asked_after, outcome.steps, style)
     if args.diff:
         from rewriter.app.report.comparison_lines import comparison_lines
 
