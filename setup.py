@@ -1,7 +1,7 @@
-"""Which packages are installed: all under `rewriter/`, found, and the folders of grammar, rules and conversions."""
+"""Which packages are installed: all under `rewriter/`, found, and the folders of grammar, rules, conversions and targets."""
 
 from setuptools import find_packages, setup
 
-setup(
-    packages=[*find_packages(include=["rewriter", "rewriter.*"]), "rewriter.grammar", "rewriter.rules", "rewriter.conversions"]
-)
+APART = ("grammar", "rules", "conversions", "targets")
+
+setup(packages=[*find_packages(include=["rewriter", "rewriter.*"]), *(f"rewriter.{name}" for name in APART)])

@@ -1,126 +1,100 @@
-"""What a consumer makes of models before and after `fix --target`: how many it reads, and how many it computes right.
+"""How many models consumers read and compute correctly: as exported, after `fix --target`, and after the recipe (`--ask`).
 
-    rewriter fix MODELS --out FIXED --select NONE --target opencv
-    python benchmarks/consumers.py opencv MODELS FIXED
+    python benchmarks/consumers.py FOLDER --names benchmarks/consumer_models.txt --consumer-env ENV --consumer-env ENV ...
 
-MODELS holds folders with a model.onnx and a data.npz of what the framework computed (in_NAME, out_0, out_1 ...). The
-consumer must be installed where this runs; nothing else is imported, so that an old one with its old NumPy will do. Each model
-is read in a process of its own, since some end it. Exits with 1 when a model fares worse after `fix` than before.
+Each environment is asked for each consumer that it has, so that two versions of one consumer are two rows. "worse" counts
+models that were right as exported and are not right after `fix --target` or after the recipe; they are listed. A model is right
+if its outputs equal those of ONNX Runtime, with two batch sizes where the batch is free. With --static the inputs get the
+shapes of data.npz beside each model first. Exits with 1 if a model became worse.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import signal
 import sys
-from collections import Counter
-from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
-TOLERANCE = 1e-3
-SECONDS = 30
-STATES = ("refused", "ended the process", "does not run", "other numbers", "right")
-Outputs = list[Any]
+from rewriter.app.cli.main import main as rewriter
+from rewriter.core.errors import RewriterError
+from rewriter.core.isolation.budget import Budget, budgeted
+from rewriter.trust.consumers.asking import ask, find, known
+from rewriter.trust.consumers.consumer_verdict import Consumer
+
+HEAD = f"{'consumer':<22}{'models':>8}{'reads':>8}{'right':>8}{'--target':>10}{'--ask':>8}{'worse':>8}"
 
 
-def opencv(path: Path) -> Callable[[dict[str, Any]], Outputs]:
-    import cv2  # type: ignore[import-not-found, unused-ignore]
-
-    net = cv2.dnn.readNetFromONNX(str(path))
-
-    def run(feed: dict[str, Any]) -> Outputs:
-        for name, value in feed.items():
-            net.setInput(value, name)
-        return [net.forward()]
-
-    return run
+def state(consumer: Consumer, model: Path) -> str:
+    """What the consumer makes of a model."""
+    with budgeted(Budget(120)):
+        try:
+            return ask(consumer, model).state
+        except RewriterError:
+            return "silent"
 
 
-def openvino(path: Path) -> Callable[[dict[str, Any]], Outputs]:
-    import openvino  # type: ignore[import-not-found, unused-ignore]
-
-    core = openvino.Core()
-    model = core.read_model(path)
-
-    def run(feed: dict[str, Any]) -> Outputs:
-        return list(core.compile_model(model, "CPU")(feed).values())
-
-    return run
+def fixed(model: Path, result: Path, target: str, options: list[str]) -> Path:
+    """The result of `fix --target`, or the model where there is none."""
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        rewriter(["fix", str(model), "--target", target, "-o", str(result), *options])
+    return result if result.exists() else model
 
 
-CONSUMERS = {"opencv": opencv, "openvino": openvino}
+def static_shapes(model: Path) -> list[str]:
+    """`--static INPUT:SHAPE` for each input in the data beside a model."""
+    with np.load(model.with_name("data.npz"), allow_pickle=False) as data:
+        shapes = {name[3:]: data[name].shape for name in data.files if name.startswith("in_")}
+    return [word for name, shape in shapes.items() for word in ("--static", f"{name}:{','.join(map(str, shape))}")]
 
 
-def state(consumer: str, path: Path, record: Path) -> str:
-    """How far the consumer comes with a model."""
-    try:
-        run = CONSUMERS[consumer](path)
-    except ImportError:
-        raise
-    except Exception:
-        return "refused"
-    with np.load(record, allow_pickle=False) as data:
-        feed = {name[3:]: data[name] for name in data.files if name.startswith("in_")}
-        wanted = [data[f"out_{i}"] for i in range(sum(name.startswith("out_") for name in data.files))]
-    try:
-        found = run(feed)
-    except Exception:
-        return "does not run"
-    return "right" if len(found) == len(wanted) and all(map(near, found, wanted)) else "other numbers"
-
-
-def near(found: Any, wanted: Any) -> bool:
-    found = np.asarray(found)
-    if found.size != wanted.size:
-        return False
-    one, other = found.ravel().astype(np.float64), wanted.ravel().astype(np.float64)
-    return bool(np.allclose(one, other, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True))
-
-
-def apart(consumer: str, path: Path, record: Path) -> str:
-    """`state` in a child process."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        signal.alarm(SECONDS)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        os.write(writer, state(consumer, path, record).encode())
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as answer:
-        text = answer.read()
-    os.waitpid(child, 0)
-    return text or "ended the process"
+def row(name: str, environment: str, consumer: Consumer, models: list[Path], *, is_static: bool) -> list[str]:
+    """Asks one consumer; its line of the table on standard output, and the models that became worse."""
+    before, target, recipe = [], [], []
+    with TemporaryDirectory() as folder:
+        for number, model in enumerate(models):
+            options = static_shapes(model) if is_static else []
+            before.append(state(consumer, model))
+            done = fixed(model, Path(folder, f"{number}.onnx"), name, options)
+            target.append(state(consumer, done))
+            if target[-1] == "equal" and before[-1] == "equal":
+                recipe.append("equal")
+                continue
+            asked = [*options, "--ask", "--consumer-env", environment]
+            recipe.append(state(consumer, fixed(model, Path(folder, f"{number}.asked.onnx"), name, asked)))
+    reads = sum(one not in ("rejects", "ends", "silent") for one in before)
+    right = [sum(one == "equal" for one in states) for states in (before, target, recipe)]
+    rows = list(zip(models, before, target, recipe, strict=True))
+    worse = [f"{model}: {' -> '.join(states)}" for model, *states in rows if states[0] == "equal" and set(states) != {"equal"}]
+    version = consumer.version + (" --static" if is_static else "")
+    print(f"{version:<22}{len(models):>8}{reads:>8}{right[0]:>8}{right[1]:>10}{right[2]:>8}{len(worse):>8}", flush=True)
+    for model, *states in rows:
+        if states[2] != "equal":
+            print(f"  {model.parent.parent.name}/{model.parent.name}: {' -> '.join(states)}", file=sys.stderr)
+    return worse
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("consumer", choices=CONSUMERS)
-    parser.add_argument("models", type=Path)
-    parser.add_argument("fixed", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--names", type=Path, help="a file of the folders of the models, one a line")
+    parser.add_argument("--consumer-env", action="append", default=[])
+    parser.add_argument("--consumer", action="append", default=[], choices=known())
+    parser.add_argument("--static", action="store_true")
     args = parser.parse_args()
-    counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-    better, worse = [], []
-    for path in sorted(args.models.rglob("model.onnx")):
-        record, fixed = path.with_name("data.npz"), args.fixed / path.relative_to(args.models)
-        before = apart(args.consumer, path, record)
-        after = before if path.read_bytes() == fixed.read_bytes() else apart(args.consumer, fixed, record)
-        counts[0][before] += 1
-        counts[1][after] += 1
-        if STATES.index(before) != STATES.index(after):
-            name = f"{path.parent.relative_to(args.models)}: {before} -> {after}"
-            (better if STATES.index(after) > STATES.index(before) else worse).append(name)
-    print(f"{args.consumer:<20}{'before':>8}{'after':>8}")
-    for name in STATES:
-        print(f"{name:<20}{counts[0][name]:>8}{counts[1][name]:>8}")
-    for title, names in (("better", better), ("worse", worse)):
-        print(f"{title}: {len(names)}")
-        for name in names:
-            print(f"  {name}")
+    names = args.names.read_text().split() if args.names else ["**"]
+    models = sorted(model for name in names for model in args.folder.glob(f"{name}/model.onnx"))
+    print(HEAD)
+    worse = []
+    for environment in args.consumer_env:
+        for name in args.consumer or known():
+            consumer = find(name, [environment])
+            if consumer is not None and Path(consumer.python).is_relative_to(Path(environment).absolute()):
+                worse += row(name, environment, consumer, models, is_static=args.static)
+    print("\n".join(f"worse: {line}" for line in worse) or "worse: none")
     return 1 if worse else 0
 
 

@@ -83,8 +83,8 @@ TRANSCRIPT = re.compile(r"^    \$ (.*)\n((?:    (?!\$ ).*\n|\n(?=    (?!\$ )))*)
 """A command, and what follows it in its block."""
 
 
-NOT_RUN = re.compile(r"^(pip|uv|pipx|docker) |pack:")
-"""Commands that install something, or need what these install."""
+NOT_RUN = re.compile(r"^(pip|uv|pipx|docker) |pack:|--ask")
+"""Commands that install something, or need what these or a consumer install."""
 
 
 def page_path(page: str) -> Path:

@@ -31,7 +31,7 @@ TIERS = {
     ),
     "repairs": (("entry", "model_faults", "dim_follow"), set()),
     "rule_tools": (("explain", "lint", "load_rules", "packs", "checks", "format", "symptoms", "messages"), set()),
-    "trust": (("check_record", "stamp", "plans", "proof", "difference", "rule_tests", "source"), set()),
+    "trust": (("consumers", "check_record", "stamp", "plans", "proof", "difference", "rule_tests", "source"), set()),
     "workbench": (("authoring", "surgery", "inspect", "style"), set()),
     "app": (("cli", "editor", "findings", "batch", "chosen_rules", "report", "configuration"), set()),
 }

@@ -136,7 +136,7 @@ def python_folders() -> set[str]:
     """Where Python, the packages and this program are; of a checkout only what an installation has, too."""
     found = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, *_package_folders()}
     own = Path(rewriter.__file__).parent
-    found |= {str(own), *(str(resource(name)) for name in ("rules", "grammar", "conversions"))}
+    found |= {str(own), *(str(resource(name)) for name in ("rules", "grammar", "conversions", "targets"))}
     if (cache := _cache()) is not None:
         found.add(cache)
     return found

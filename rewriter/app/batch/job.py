@@ -92,7 +92,7 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
         RewriterError: the model cannot be read or the result not written.
     """
     collect_between_models()
-    stages = _copied if job.copy else _repaired
+    stages = _copied if job.copy else _asked if work.judging.consumers else _repaired
     if job.target in (None, job.path) or work.writing.replaces(job) or not os.path.lexists(str(job.target)):
         return stages(job, work, outcome)
     if not job.adopts:
@@ -125,6 +125,16 @@ def _repaired(job: Job, work: Work, outcome: Outcome) -> Model | None:
     if job.target is not None and (job.target != job.path or outcome.changed):
         _write(job, job.target, work, outcome, result, outlook)
     return result.model
+
+
+def _asked(job: Job, work: Work, outcome: Outcome) -> Model | None:
+    """The same, and asks the consumers."""
+    from rewriter.app.batch.asked_repair import ask_all, repair_and_ask
+
+    if work.rewriting.keep:
+        return repair_and_ask(job, work, outcome, _repaired, _copied)
+    outcome.asked = ask_all(work.judging.consumers, job.path)
+    return _repaired(job, work, outcome)
 
 
 def _copied(job: Job, work: Work, outcome: Outcome) -> Model:

@@ -51,6 +51,8 @@ def status(command: Command, outcome: Outcome) -> Status:
     if (outcome.refusal if command == "check" else outcome.remaining) and not outcome.changed:
         return "refused"
     if command == "check":
+        if any(not verdict.accepts for verdict in outcome.asked):
+            return "refused"
         differs = outcome.expectation is not None and bool(outcome.expectation.before)
         return "findings" if outcome.changed or differs else "clean"
     return "changed" if outcome.changed else "unchanged"
@@ -144,6 +146,9 @@ def model_record(command: Command, outcome: Outcome, answers: Sequence[Answer] =
         judged=log.judged,
         verification=log.verification,
         unfinished=outcome.unfinished,
+        asked=outcome.asked,
+        asked_after=outcome.asked_after,
+        steps=outcome.steps,
         expectation=outcome.expectation,
     )
 
@@ -259,6 +264,7 @@ class Totals:
         self._numbers["unjudged"] += bool(one.unjudged)
         self._numbers["rolled back"] += len(one.rolled_back)
         found = one.unfinished or one.unjudged or refused or one.status == "findings"
+        found = found or any(not verdict.accepts for verdict in one.asked_after or one.asked)
         late = bool(one.error) and one.stop == "Time"
         found = found or (one.expectation is not None and one.expectation.wrong)
         self._worst = max(self._worst, BAD_INPUT if one.error and not late else FINDINGS if found or late else OK)

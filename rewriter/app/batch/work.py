@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rewriter.core.engine.coverage import Coverage
     from rewriter.core.engine.firing_audit import FiringAudit
     from rewriter.core.language.rules import RuleSet
+    from rewriter.trust.consumers.consumer_verdict import Consumer, Verdict
     from rewriter.trust.difference import Difference
     from rewriter.trust.plans.plan_file import Proposal
 
@@ -91,6 +92,7 @@ class Judging:
         before: a repair, too, asks about the model as it is.
         verify: also compare the numbers before and after; `inputs` is an .npz file with the model's inputs, None makes them up.
         expect: where the framework's own numbers are, with `{dir}` and `{name}` for those of the model; None: nobody asks.
+        consumers: that are asked, too, about the model and about the result of a repair.
     """
 
     runtime: Literal["no", "auto", "yes"] = "no"
@@ -99,6 +101,7 @@ class Judging:
     verify: bool = False
     inputs: str | None = None
     expect: str | None = None
+    consumers: tuple[Consumer, ...] = ()
 
 
 @record(frozen=True, slots=True)
@@ -149,11 +152,20 @@ class Notes:
 
 
 @record(frozen=True, slots=True)
+class Planned:
+    """A step of a recipe; `rules` are those that it runs, None where it runs none."""
+
+    action: str
+    rules: RuleSet | None
+
+
+@record(frozen=True, slots=True)
 class Work:
     """What all jobs of a call share, as workers are handed it: a record for each stage of a model's way.
 
     Attributes:
         seconds: for one model; None for no limit. `memory`: bytes for the process that works on it, and for that of its judges.
+        steps: that follow a repair until the consumers accept its result.
         variants: the same work with other settings, for models of which a configuration says something of their own.
     """
 
@@ -164,6 +176,7 @@ class Work:
     notes: Notes = field(default_factory=Notes)
     seconds: float | None = None
     memory: int | None = None
+    steps: tuple[Planned, ...] = ()
     variants: tuple[Work, ...] = ()
 
     @property
@@ -199,6 +212,8 @@ class Outcome:
         remaining: why it does not load the result of a repair, likewise.
         unjudged: judges that did not say whether they take the model or the result: a sentence of each.
         expectation: what the framework's own numbers say of it.
+        asked: what consumers make of the model as it is; `asked_after`: of the result of a repair.
+        steps: of a recipe, that the result needed.
         stamps: what was read and written, when a report or a journal is wanted.
         profile: where the time went, when that is wanted.
     """
@@ -220,13 +235,18 @@ class Outcome:
     remaining: str | None = None
     unjudged: list[str] = field(default_factory=list)
     expectation: ExpectationRecord | None = None
+    asked: tuple[Verdict, ...] = ()
+    asked_after: tuple[Verdict, ...] = ()
+    steps: tuple[str, ...] = ()
     stamps: list[FileStamp] = field(default_factory=list)
     profile: Profile | None = None
     seconds: float = 0.0
 
     @property
     def changed(self) -> bool:
-        return not self.error and self.log is not None and (self.log.changed or self.tidied > 0 or self.static)
+        return (
+            not self.error and self.log is not None and (self.log.changed or self.tidied > 0 or self.static or bool(self.steps))
+        )
 
     @property
     def unfinished(self) -> bool:

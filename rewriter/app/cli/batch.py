@@ -16,6 +16,7 @@ from rewriter.app.batch.outcome_records import FINDINGS, OK, Command, Totals
 from rewriter.app.batch.processes import run_all
 from rewriter.app.batch.urls import STDOUT, is_remote, is_url
 from rewriter.app.batch.work import Job, Judging, Notes, Outcome, Reading, Rewriting, Work, Writing
+from rewriter.app.cli.asked import Asking
 from rewriter.app.cli.configured import unused, vary
 from rewriter.app.cli.console_report import (
     ConsoleReport,
@@ -208,9 +209,10 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
     limits = Limits(seconds=getattr(args, "timeout", None))
     if getattr(args, "max_firings", None) is not None:
         limits = replace(limits, firings=args.max_firings)
+    asking = Asking(args) if command != "optimize" else None
     return Work(
         Rewriting(
-            rules,
+            rules if asking is None else asking.rules(rules),
             limits,
             keep=command != "check",
             keep_partial=getattr(args, "keep_partial", False),
@@ -224,6 +226,7 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
             verify=getattr(args, "verify", False),
             inputs=getattr(args, "inputs", None),
             expect=getattr(args, "expect", None),
+            consumers=() if asking is None else asking.consumers,
         ),
         Writing(
             force=getattr(args, "force", False),
@@ -237,6 +240,7 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
             profile=getattr(args, "profile", False),
         ),
         **limits_of(args),
+        steps=() if asking is None or command == "check" else asking.steps,
     )
 
 

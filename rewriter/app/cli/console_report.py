@@ -17,6 +17,7 @@ from rewriter.app.batch.outcome_records import Command, answers_to
 from rewriter.app.batch.urls import STDOUT
 from rewriter.app.batch.work import Outcome
 from rewriter.app.cli.output import folded, say, style_of, tell
+from rewriter.app.report.consumer_lines import VerdictCounts, repaired_lines, verdict_lines
 from rewriter.app.report.document import pattern_of
 from rewriter.app.report.terminal import (
     check_lines,
@@ -116,6 +117,7 @@ class ConsoleReport:
         self._titles: dict[str, str] = {}
         self._rejected: dict[str, str] = {}
         self._held: list[str] = []
+        self._verdicts = VerdictCounts()
         self.advice = ""
 
     def tell(self, outcome: Outcome) -> None:
@@ -124,6 +126,7 @@ class ConsoleReport:
             say(failure(outcome, style_of(sys.stderr), debug=args.debug))
         if args.format != "text" or outcome.log is None or outcome.error:
             return
+        self._verdicts.add(outcome.path, outcome.asked_after or outcome.asked)
         log = self._without_needless(outcome, outcome.log)
         if self._models > 1 and not args.verbose:
             apart = [blocked for blocked in log.blocked if not blocked.error]
@@ -147,6 +150,8 @@ class ConsoleReport:
             self._display.show(line)
         if self._blocked:
             self._display.show("    an unknown fact kept these rules from deciding; --verbose lists the facts and places")
+        if self._models > 1:
+            self._display.show(*self._verdicts.lines(self._style))
 
     def _checked(self, outcome: Outcome, log: Log) -> Iterator[str]:
         """What a check found in one model."""
@@ -166,6 +171,8 @@ class ConsoleReport:
             head = [head[0], *expected[1:]] if head and outcome.expectation.before else [*head, *expected]
         yield from check_lines(outcome.path, log, head, style, changes=self._models == 1)
         yield from unchecked_lines(outcome.unjudged, style)
+        if self._models == 1 or self._args.verbose:
+            yield from verdict_lines(outcome.asked, f"{clean(outcome.path)}: ", style)
 
     def _done(self, outcome: Outcome, log: Log) -> Iterator[str]:
         """What a repair or an optimization did to one model: whether it loads now, what was done, and what is left."""
@@ -183,6 +190,7 @@ class ConsoleReport:
         counts = command == "optimize" and not self._args.verbose
         yield from optimize_lines(log, style) if counts else fix_lines(log, style, self._fixes(log))
         yield from unchecked_lines(outcome.unjudged, style)
+        yield from repaired_lines(outcome.asked, outcome.asked_after, outcome.steps, style)
         if self._args.diff:
             from rewriter.app.report.comparison_lines import comparison_lines
 

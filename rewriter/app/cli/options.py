@@ -299,6 +299,16 @@ OPTIONS: dict[str, Option] = {
         "of rules, repair it",
         "FILE",
     ),
+    # consumers
+    "ask": _several(
+        "NAMES",
+        "comma-separated consumers that read each model and run it, if they are installed: opencv, openvino, tract, mnn, "
+        "onnx2torch, qnn; their outputs are compared with those of ONNX Runtime",
+        [],
+    ),
+    "consumer-env": _several(
+        "DIR", "a virtual environment that has the consumers to ask, whose Python runs them; may be repeated", []
+    ),
     # configuration
     "config": Option(
         "configuration (default: rewriter.toml, or pyproject.toml with [tool.rewriter], here or in a folder above)", "FILE"

@@ -14,6 +14,7 @@ from typing import Literal
 
 from rewriter.core.log import Blocked, Change, Firing, Judged, Question, RolledBack, Stop, Suppressed, Verification
 from rewriter.core.record import field, record
+from rewriter.trust.consumers.consumer_verdict import Verdict
 from rewriter.workbench.style import clean, counted
 
 SCHEMA = 2
@@ -149,7 +150,7 @@ class ModelRecord:
         path: the file read.
         output: the file written, or null.
         status: of fix "changed", "unchanged", "refused" (not changed, and ONNX Runtime refuses it) or "failed"; of check
-            "findings", "clean", "refused" or "failed".
+            "findings", "clean", "refused" (also by a consumer that was asked) or "failed".
         error: why it failed, or null.
         exporter: who wrote the model as far as is known, or null.
         source: the framework's own file that was used, or null.
@@ -178,6 +179,8 @@ class ModelRecord:
         unfinished: whether something is left: a rule failed, the run was stopped, a rewrite was rolled back, or the numbers are
             not those that the framework computed.
         expectation: what the framework's own numbers say; null when there are none.
+        asked: what consumers make of the model as it is; `asked_after`: of the result of a repair.
+        steps: of a recipe, that the result needed.
         earlier: whether an earlier run did this, and its journal is all that is known of it.
     """
 
@@ -210,6 +213,9 @@ class ModelRecord:
     verification: Verification | None = None
     unfinished: bool = False
     expectation: ExpectationRecord | None = None
+    asked: tuple[Verdict, ...] = ()
+    asked_after: tuple[Verdict, ...] = ()
+    steps: tuple[str, ...] = ()
     earlier: bool = False
 
     @property

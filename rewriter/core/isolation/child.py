@@ -121,7 +121,7 @@ class Child:
             self._end()
             raise TooSlow(f"did not answer within {seconds:.3g} s") from None
         except (OSError, EOFError):
-            raise self._ended(self._forget(), most, seconds) from None
+            raise ending(os.waitstatus_to_exitcode(self._forget()), most, seconds) from None
         except BaseException:  # nobody waits for an answer any more
             self._end()
             raise
@@ -183,15 +183,16 @@ class Child:
             self._socket = None
             return os.waitpid(self._number, 0)[1]
 
-    def _ended(self, status: int, most: int | None, seconds: float) -> NoAnswer:
-        if not os.WIFSIGNALED(status):
-            return Crashed(f"crashed ({os.WEXITSTATUS(status)})")
-        number = os.WTERMSIG(status)
-        if number in (signal.SIGALRM, signal.SIGXCPU):
-            return TooSlow(f"did not answer within {seconds:.3g} s")
-        if number == signal.SIGKILL:
-            return OutOfMemory(f"was killed, probably because it took too much memory ({_needs(most)})")
-        return Crashed(f"crashed ({signal.Signals(number).name})")
+
+def ending(code: int, most: int | None, seconds: float) -> NoAnswer:
+    """What is to be said of a process that ended without an answer, by its exit code, or its signal below zero."""
+    if code >= 0:
+        return Crashed(f"crashed ({code})")
+    if -code in (signal.SIGALRM, signal.SIGXCPU):
+        return TooSlow(f"did not answer within {seconds:.3g} s")
+    if -code == signal.SIGKILL:
+        return OutOfMemory(f"was killed, probably because it took too much memory ({_needs(most)})")
+    return Crashed(f"crashed ({signal.Signals(-code).name})")
 
 
 def _needs(most: int | None) -> str:

@@ -44,7 +44,20 @@ if TYPE_CHECKING:
     "alone. Hidden folders are not searched.",
     epilog="examples:\n  rewriter fix exported/ --out repaired/ --jobs 4\n"
     "  rewriter fix net.onnx -o fixed.onnx --verify --report audit.html --report audit.json",
-    options=(*SELECTION, *RESULTS),
+    options=(
+        *SELECTION,
+        with_words("static", what="give an input a fixed shape first"),
+        (
+            "ask",
+            Option(
+                "have the consumers of --target read and run each model before and after, and go on with the further steps of "
+                "their recipes until they accept it",
+                action="store_true",
+            ),
+        ),
+        "consumer-env",
+        *RESULTS,
+    ),
 )
 def fix(args: argparse.Namespace) -> int:
     """Repairs models; returns the exit code."""
@@ -71,6 +84,8 @@ def fix(args: argparse.Namespace) -> int:
             "of several models those up to 256 MB",
         ),
         "expect",
+        "ask",
+        "consumer-env",
     ),
 )
 def check(args: argparse.Namespace) -> int:

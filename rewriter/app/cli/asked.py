@@ -1,0 +1,89 @@
+"""What `--target`, `--ask` and `--consumer-env` say together: who is asked, which rules run, and which steps follow."""
+
+from __future__ import annotations
+
+import argparse
+
+from rewriter.app.batch.work import Planned
+from rewriter.app.cli.output import say
+from rewriter.app.cli.selection import codes, load, target_names
+from rewriter.core.errors import RewriterError
+from rewriter.core.language.rules import RuleSet
+from rewriter.trust.consumers.consumer_verdict import Consumer
+from rewriter.trust.consumers.target_recipes import Recipe, recipes_of
+from rewriter.workbench.style import clean
+
+SHIPPED = ("opencv", "openvino", "tract", "mnn", "onnx2torch", "qnn")
+
+
+class Asking:
+    """The consumers of a call.
+
+    Attributes:
+        consumers: that are asked.
+        steps: that follow the repair until they accept the result.
+
+    Raises:
+        RewriterError: a consumer that is to be asked cannot be asked, or is not installed.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self._ask = getattr(args, "ask", None)  # of fix whether, of check whom; a plan asks nobody
+        self._targets = target_names(args)
+        self._recipes = recipes_of(self._targets)
+        self.consumers = tuple(_found(name, args.consumer_env) for name in self._names())
+        self.steps = tuple(self._planned()) if self._ask is True else ()
+        if self._ask is False:
+            for recipe in self._recipes:
+                say(f"rewriter: note: {clean(unasked(recipe))}")
+
+    def _names(self) -> list[str]:
+        """The consumers that are to be asked."""
+        if self._ask is not True:
+            return [name.lower() for name in codes(self._ask or ())]
+        found = [recipe.module for recipe in self._recipes if recipe.module]
+        if len(found) < len(self._targets) or not found:
+            known = ", ".join(SHIPPED)
+            raise RewriterError(f"--ask: the consumers of --target are asked, and these can be asked: {known}")
+        return found
+
+    def rules(self, chosen: RuleSet) -> RuleSet:
+        """The rules of the repair: without those of the targets where the consumers say whether they are needed."""
+        if self._ask is True:
+            return self._select([], [])
+        safe = {step.action for recipe in self._recipes for step in recipe.steps if step.is_safe}
+        if "optimize" in safe and self._ask is False and not self._args.select:
+            return self._select(["DEFAULT", "OPTIMIZE"], self._targets)
+        return chosen
+
+    def _select(self, words: list[str], targets: list[str]) -> RuleSet:
+        args = self._args
+        ignore = [*codes(args.ignore), *(code for recipe in self._recipes for code in recipe.ignore)]
+        known = load(args.rules, quiet=True).with_settings(args.set)
+        return known.select([*codes(args.select), *words] if words else codes(args.select), ignore, targets, guess=args.guess)
+
+    def _planned(self) -> list[Planned]:
+        actions = dict.fromkeys(step.action for recipe in self._recipes for step in recipe.steps if step.action != "static")
+        words: dict[str, list[str]] = {"rules": [], "optimize": ["DEFAULT", "OPTIMIZE"]}
+        return [Planned(action, self._select(words[action], self._targets) if action in words else None) for action in actions]
+
+
+def unasked(recipe: Recipe) -> str:
+    """That a consumer was not asked, and what to do about that."""
+    asks = "; --ask has it read and run the models" if recipe.module else ", and cannot be: no test has run it"
+    advice = [f"{step.advice} ({step.reason})" for step in recipe.steps if not step.is_safe]
+    return f"{recipe.title} was not asked{asks}" + (f"; what often helps besides: {', '.join(advice)}" if advice else "")
+
+
+def _found(name: str, environments: list[str]) -> Consumer:
+    from rewriter.core.isolation.budget import Budget, budgeted, share_of_machine
+    from rewriter.trust.consumers.asking import find, known
+
+    if name not in known():
+        raise RewriterError(f"--ask {name}: these consumers can be asked: {', '.join(known())}")
+    with budgeted(Budget(most=share_of_machine(1))):
+        consumer = find(name, environments)
+    if consumer is None:
+        raise RewriterError(f"{name} is not installed and was not asked; --consumer-env DIR names an environment that has it")
+    return consumer

@@ -1,0 +1,166 @@
+"""Consumers asked about models, each model in a process of its own: `check --ask` and `fix --ask` call this.
+
+What ONNX Runtime computes on made-up inputs is what the consumer is compared with, for two batch sizes where one is free.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.graph.model import load
+from rewriter.core.isolation.budget import current
+from rewriter.core.isolation.child import Crashed, NoAnswer
+from rewriter.core.isolation.limited_program import run_program
+from rewriter.core.onnxfile.write import temporary_folder
+from rewriter.trust.consumers.consumer_verdict import Consumer, State, Verdict
+from rewriter.trust.proof.judges import SESSION
+from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs, feed_sets
+from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun
+from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.onnx_runtime import NAME, one_line
+
+WORKER = Path(__file__).with_name("worker.py")
+RUNTIMES = WORKER.with_name("runtimes")
+MOST_FEEDS = 2
+"""Inputs on which a model is compared: two batch sizes, where one is free."""
+
+
+def known() -> list[str]:
+    """The names of the consumers that can be asked."""
+    return sorted(path.stem for path in RUNTIMES.glob("*.py") if path.stem != "__init__")
+
+
+def find(name: str, environments: Sequence[str]) -> Consumer | None:
+    """A consumer in the first of these environments that has it, or in the current one; None where it is not installed.
+
+    Raises:
+        RewriterError: one of them is no environment, or the consumer cannot be imported.
+    """
+    pythons = [Path(folder, "Scripts/python.exe" if os.name == "nt" else "bin/python").absolute() for folder in environments]
+    for python in pythons:
+        if not python.exists():
+            raise RewriterError(f"--consumer-env {python.parent.parent}: there is no Python in it: {python}")
+    runtime = str(RUNTIMES / f"{name}.py")
+    for path in (*map(str, pythons), sys.executable):
+        with temporary_folder() as folder:
+            try:
+                answer, _ = _answer(Consumer(runtime, name, path), folder, {})
+            except NoAnswer as error:
+                raise RewriterError(f"{path}: {error.sentence(name)} when it is imported") from None
+        if "broken" in answer:
+            raise RewriterError(f"{path}: {name} cannot be imported: {one_line(answer['broken'])}")
+        if "version" in answer:
+            return Consumer(runtime, answer["version"], path)
+    return None
+
+
+def ask(consumer: Consumer, path: Path, given: Mapping[str, Any] | None = None) -> Verdict:
+    """What a consumer makes of a model, within the limits of the model that is worked on.
+
+    Args:
+        path: the file, with its external data.
+        given: inputs and outputs by name to compare with; None: made-up inputs, and what ONNX Runtime computes of them.
+
+    Raises:
+        RewriterError: the model cannot be read.
+    """
+    candidate = Candidate(load(path))
+    names = [info.name for info in declared_inputs(candidate.proto)]
+    outputs = [info.name for info in candidate.proto.graph.output]
+    runs = list(_runs(candidate)) if given is None else [(dict(given), dict(given))]
+    with temporary_folder() as folder:
+        for number, (feed, _) in enumerate(runs):
+            np.savez(folder / f"inputs_{number}.npz", **{f"in_{place}": feed[name] for place, name in enumerate(names)})
+        request = {"model": str(path.absolute()), "inputs": names, "outputs": outputs, "feeds": len(runs)}
+        try:
+            answer, words = _answer(consumer, folder, request)
+        except NoAnswer as error:
+            where = "while it runs the model" if "ran" in _read(folder) else "while it reads the model"
+            state: State = "ends" if isinstance(error, Crashed) else "silent"
+            reason = str(error).removeprefix("crashed ").strip("()") if state == "ends" else str(error)
+            return Verdict(consumer.version, state, f"{reason}, {where}")
+        if "rejected" in answer:
+            return Verdict(consumer.version, "rejects", _reason(answer["rejected"], words))
+        for number in range(answer["ran"]):
+            with np.load(folder / f"outputs_{number}.npz", allow_pickle=False) as found:
+                values = [found[f"out_{place}"] for place in range(len(found.files))]
+            if why := _difference([runs[number][1][name] for name in outputs], values, outputs, answer):
+                return Verdict(consumer.version, "differs", why)
+        if "fails" in answer:
+            return Verdict(consumer.version, "fails", _reason(answer["fails"], words))
+        return Verdict(consumer.version, "equal" if runs else "reads")
+
+
+def _answer(consumer: Consumer, folder: Path, request: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """The answer of the worker, and what was printed. Raises NoAnswer."""
+    limits = current()
+    seconds = limits.seconds()
+    what = {**request, "runtime": consumer.runtime, "seconds": seconds, "memory": limits.memory}
+    (folder / "request.json").write_text(json.dumps(what), encoding="utf-8")
+    words = run_program([consumer.python, "-B", str(WORKER)], folder, seconds, limits.memory)
+    return _read(folder), words
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    try:
+        answer: dict[str, Any] = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return answer
+
+
+def _reason(said: str, printed: str) -> str:
+    """One line: the words of the error, or the last that were printed where it has none."""
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    telling = [line for line in lines if "rror" in line or "support" in line.lower()]
+    return one_line(said or (telling or lines or ["it gives no reason"])[-1])
+
+
+def _runs(candidate: Candidate) -> Iterator[tuple[Feed, Mapping[str, Any]]]:
+    """Inputs, and what ONNX Runtime computes of them; none where it does not, or computes what is no array."""
+    try:
+        run = ModelRun(candidate, NAME, SESSION)
+        done: list[Any] = []
+        for sets in feed_sets(candidate.proto):
+            for feed in sets[0].choices():
+                try:
+                    found = run(feed)
+                except CannotRun:
+                    continue
+                shapes = [np.shape(value) for value in feed.values()]
+                if shapes not in done and all(_is_plain(value) for value in (*feed.values(), *found.values())):
+                    done.append(shapes)
+                    yield feed, found
+                break
+            if len(done) == MOST_FEEDS:
+                return
+    except RewriterError:
+        return
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
+
+
+def _difference(wanted: Sequence[Any], found: Sequence[Any], names: Sequence[str], answer: Mapping[str, Any]) -> str:
+    """How outputs differ from what they should be; "" when they do not. Types may: some consumers have but one."""
+    if len(found) != len(wanted):
+        return f"it has {len(found)} outputs, and not {len(wanted)}"
+    for name, right, value in zip(names, wanted, found, strict=True):
+        if value.size != right.size or (answer["shapes"] and value.shape != right.shape):
+            return f"output {name!r} has shape {list(value.shape)}, and not {list(right.shape)}"
+        one, other = value.ravel().astype(np.float64), right.ravel().astype(np.float64)
+        bound = answer["tolerance"]
+        apart = ~np.isclose(one, other, rtol=bound, atol=bound, equal_nan=True)
+        if apart.any():
+            worst = np.nanmax(np.abs(one - other)[apart], initial=0.0)
+            return f"output {name!r} differs in {int(apart.sum())} of {apart.size} places, by up to {worst:.3g}"
+    return ""

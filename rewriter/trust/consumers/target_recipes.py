@@ -1,0 +1,81 @@
+"""What brings a model into the form that a consumer takes: `targets/NAME.toml`, step after step, for `fix --target NAME`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from rewriter.core.errors import RewriterError
+from rewriter.core.language.rules import EVERY_TARGET
+from rewriter.core.record import record
+from rewriter.core.resources import resource
+
+_ACTION = re.compile(r"rules|optimize|static|opset [1-9]\d?|dtype (float16|float32)")
+_SAFE = ("rules", "optimize")
+"""Steps that may be taken without asking: they run rules, in the same run as the repairs."""
+
+
+@record(frozen=True, slots=True)
+class Step:
+    """One step.
+
+    Attributes:
+        action: "rules", the rules of the target; "optimize"; "opset N"; "dtype TYPE"; or "static", which only its user can do.
+        is_safe: whether it is also done when the consumer is not asked.
+        reason: what it is good for.
+    """
+
+    action: str
+    is_safe: bool
+    reason: str
+
+    @property
+    def advice(self) -> str:
+        """The step as a person takes it."""
+        words = {"static": "--static INPUT:SHAPE", "optimize": "`rewriter optimize`"}
+        name, _, value = self.action.partition(" ")
+        return words.get(name, f"`rewriter opset {value}`" if name == "opset" else f"`rewriter convert --dtype {value}`")
+
+
+@record(frozen=True, slots=True)
+class Recipe:
+    """What brings a model to one target.
+
+    Attributes:
+        title: the name of the consumer, as people write it.
+        module: the consumer in `runtimes` that can be asked, "" where none can.
+        ignore: codes of rules that make models worse for it.
+    """
+
+    target: str
+    title: str
+    module: str
+    ignore: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+@lru_cache(maxsize=64)
+def recipe_of(target: str) -> Recipe:
+    """The recipe of a target; one that has only rules has no steps.
+
+    Raises:
+        RewriterError: the file is wrong.
+    """
+    from rewriter.trust.plans.toml_text import parse
+
+    try:
+        file = resource(f"targets/{target}.toml")
+    except FileNotFoundError:
+        return Recipe(target, target, "", (), ())
+    content = parse(file.read_text(encoding="utf-8"), str(file))
+    steps = tuple(Step(one["do"], one.get("safe", False), one["because"]) for one in content["step"])
+    for step in steps:
+        if not _ACTION.fullmatch(step.action) or (step.is_safe and step.action not in _SAFE):
+            raise RewriterError(f"{file}: no step of a recipe: {step.action!r}, safe = {step.is_safe}")
+    return Recipe(target, content["title"], content.get("consumer", ""), tuple(content.get("ignore", ())), steps)
+
+
+def recipes_of(targets: Iterable[str]) -> list[Recipe]:
+    """The recipes of these targets. `all` has none: steps for one consumer may harm a model for another."""
+    return [recipe_of(target) for target in targets if target.replace("-", "").isalnum() and target != EVERY_TARGET]

@@ -1,0 +1,84 @@
+"""What runs in the process of a consumer: reads a model, runs it, and leaves what came of it in files.
+
+It is run as a program, by the Python of the environment that has the consumer, and imports nothing else of this package. The
+folder where it runs has `request.json` and the inputs, `inputs_0.npz`, `inputs_1.npz` ...; it writes `answer.json` whenever it
+got further, so that a process which ends says where, and the outputs, `outputs_0.npz` ...
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from typing import Any
+
+
+def limit(seconds: float, memory: int | None) -> None:
+    """Ends this process after a time, and keeps it from taking more memory."""
+    if hasattr(signal, "alarm"):
+        import resource
+
+        signal.alarm(int(seconds) + 2)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if memory is not None:
+            resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+
+
+def note(**answer: Any) -> None:
+    with open("answer.new", "w", encoding="utf-8") as file:
+        json.dump(answer, file)
+    os.replace("answer.new", "answer.json")
+
+
+def words(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "it needs more memory than it may take"
+    return str(error) if isinstance(error, RuntimeError) else f"{type(error).__name__}: {error}"
+
+
+def main() -> None:
+    with open("request.json", encoding="utf-8") as file:
+        request = json.load(file)
+    limit(request["seconds"], request["memory"])
+    spec = spec_from_file_location("runtime_of_consumer", request["runtime"])
+    assert spec is not None and spec.loader is not None
+    consumer = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(consumer)
+        known: dict[str, Any] = {"version": consumer.version()}
+    except Exception as error:
+        note(**{"missing" if isinstance(error, ModuleNotFoundError) else "broken": words(error)})
+        return
+    known |= {"tolerance": getattr(consumer, "TOLERANCE", 1e-3), "shapes": getattr(consumer, "COMPARES_SHAPES", True)}
+    note(**known)
+    if "model" not in request:
+        return
+    try:
+        model = consumer.read(request["model"], request["outputs"])
+    except BaseException as error:  # a panic of Rust is no Exception
+        note(**known, rejected=words(error))
+        return
+    known["ran"] = 0
+    note(**known)
+    import numpy as np
+
+    for number in range(request["feeds"]):
+        with np.load(f"inputs_{number}.npz", allow_pickle=False) as arrays:
+            feed = {name: arrays[f"in_{place}"] for place, name in enumerate(request["inputs"])}
+        try:
+            found = [np.asarray(value) for value in consumer.run(model, feed, request["outputs"])]
+            np.savez(f"outputs_{number}.npz", **{f"out_{place}": value for place, value in enumerate(found)})  # type: ignore[arg-type]
+        except BaseException as error:
+            note(**known, fails=words(error))
+            return
+        known["ran"] += 1
+        note(**known)
+
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder, in which names of modules are those of consumers
+    main()
+    sys.stdout.flush()
+    os._exit(0)  # what native code does at the end is of no interest, and may hang

@@ -1,0 +1,5 @@
+"""The fixture of the command-line tests, for options about consumers."""
+
+from tests.cli.conftest import call
+
+__all__ = ["call"]

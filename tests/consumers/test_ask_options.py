@@ -1,0 +1,151 @@
+"""`check --ask` and `fix --ask`: what is printed, what is written, and how the call ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+
+from rewriter.app.cli import asked
+from rewriter.trust.consumers import target_recipes as recipes
+from rewriter.trust.consumers.target_recipes import Recipe, Step
+from rewriter.trust.proof import onnx_runtime
+from tests.cli.call import Call
+from tests.consumers.fake import fake, relu
+
+pytestmark = pytest.mark.skipif(not onnx_runtime.installed(), reason="needs ONNX Runtime")
+
+NO_IDENTITY = """
+import onnx
+if any(node.op_type == "Identity" for node in onnx.load(path).graph.node):
+    raise RuntimeError("there is no Identity")
+return path"""
+
+
+def chain(path: Path) -> Path:
+    """An Identity before a Relu."""
+    model = onnx.load(relu(path))
+    model.graph.node.insert(0, onnx.helper.make_node("Identity", ["x"], ["i"], name="before"))
+    model.graph.node[1].input[0] = "i"
+    onnx.save(model, path)
+    return path
+
+
+@pytest.fixture
+def recipe(monkeypatch: pytest.MonkeyPatch) -> Recipe:
+    steps = (Step("rules", True, "its rules"), Step("optimize", False, "fewer nodes"), Step("static", False, "it wants shapes"))
+    found = Recipe("tract", "Fake", "fake", (), steps)
+    monkeypatch.setattr(recipes, "recipe_of", lambda name: found)
+    return found
+
+
+def test_check_prints_what_a_consumer_makes_of_a_model(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake(monkeypatch, tmp_path / "runtimes", NO_IDENTITY)
+    model = chain(tmp_path / "m.onnx")
+    done = call("check", model, "--ask", "fake")
+    assert done.out.splitlines() == [f"{model}: Fake 1.0 rejects it: there is no Identity"]
+    assert done.code == 1
+    assert call("check", relu(tmp_path / "n.onnx"), "--ask", "fake").code == 0
+
+
+def test_check_prints_each_reason_once_for_a_folder(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake(monkeypatch, tmp_path / "runtimes", NO_IDENTITY)
+    (tmp_path / "models").mkdir()
+    for name in "abc":
+        chain(tmp_path / "models" / f"{name}.onnx")
+    relu(tmp_path / "models" / "d.onnx")
+    done = call("check", tmp_path / "models", "--ask", "fake", "--report", tmp_path / "report.json")
+    assert done.out.splitlines() == [
+        f"{tmp_path}/models/a.onnx and 2 more models: Fake 1.0 rejects it: there is no Identity",
+        "Fake 1.0: 4 models: 1 read, with equal outputs, 3 rejected",
+    ]
+    first = json.loads((tmp_path / "report.json").read_text())["models"][0]
+    assert first["asked"] == [{"consumer": "Fake 1.0", "state": "rejects", "reason": "there is no Identity"}]
+    assert first["status"] == "refused"
+
+
+def test_fix_goes_on_until_the_consumer_accepts(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recipe: Recipe
+) -> None:
+    fake(monkeypatch, tmp_path / "runtimes", NO_IDENTITY)
+    done = call("fix", chain(tmp_path / "m.onnx"), "--target", "tract", "--ask", "-o", tmp_path / "fixed.onnx")
+    assert done.code == 0
+    assert done.out.splitlines()[-3:] == [
+        "  before: Fake 1.0 rejects it: there is no Identity",
+        "  now: Fake 1.0 reads it, and its outputs equal those of ONNX Runtime",
+        "  steps of the recipe: optimize",
+    ]
+    assert [node.op_type for node in onnx.load(tmp_path / "fixed.onnx").graph.node] == ["Relu"]
+
+
+def test_fix_stops_where_the_consumer_accepts(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recipe: Recipe
+) -> None:
+    fake(monkeypatch, tmp_path / "runtimes")
+    model = chain(tmp_path / "m.onnx")
+    done = call("fix", model, "--target", "tract", "--ask", "-o", tmp_path / "fixed.onnx")
+    assert done.out.splitlines()[-1] == "  Fake 1.0 reads it, and its outputs equal those of ONNX Runtime"
+    assert (tmp_path / "fixed.onnx").read_bytes() == model.read_bytes()
+
+
+def test_fix_leaves_out_steps_that_do_not_help(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recipe: Recipe
+) -> None:
+    fake(monkeypatch, tmp_path / "runtimes", "raise RuntimeError('nothing is read')")
+    model = chain(tmp_path / "m.onnx")
+    done = call("fix", model, "--target", "tract", "--ask", "-o", tmp_path / "fixed.onnx")
+    assert done.code == 1
+    assert done.out.splitlines()[-1] == "  now: Fake 1.0 rejects it: nothing is read"
+    assert (tmp_path / "fixed.onnx").read_bytes() == model.read_bytes()
+
+
+def test_another_opset_is_a_step(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recipe: Recipe) -> None:
+    only = "import onnx\nif onnx.load(path).opset_import[0].version < 18: raise RuntimeError('too old')\nreturn path"
+    fake(monkeypatch, tmp_path / "runtimes", only)
+    steps = (Step("opset 18", False, "it is new"),)
+    monkeypatch.setattr(recipes, "recipe_of", lambda name: Recipe("tract", "Fake", "fake", (), steps))
+    done = call("fix", relu(tmp_path / "m.onnx"), "--target", "tract", "--ask", "-o", tmp_path / "fixed.onnx")
+    assert done.code == 0
+    assert done.out.splitlines()[-1] == "  steps of the recipe: opset 18"
+    assert onnx.load(tmp_path / "fixed.onnx").opset_import[0].version == 18
+
+
+def test_fix_without_asking_says_so(call: Call, tmp_path: Path, recipe: Recipe) -> None:
+    model = relu(tmp_path / "m.onnx")
+    done = call("fix", model, "--target", "tract", "-o", tmp_path / "fixed.onnx")
+    assert (
+        "note: Fake was not asked; --ask has it read and run the models; what often helps besides: `rewriter optimize` "
+        "(fewer nodes), --static INPUT:SHAPE (it wants shapes)"
+    ) in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("check", "--ask", "nobody"), "--ask nobody: these consumers can be asked: mnn, onnx2torch, "),
+        (("fix", "--ask"), "--ask: the consumers of --target are asked, and these can be asked: opencv, "),
+        (("fix", "--ask", "--target", "tensorrt"), "--ask: the consumers of --target are asked"),
+    ],
+)
+def test_what_cannot_be_asked(call: Call, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    command, *options = arguments
+    done = call(command, relu(tmp_path / "m.onnx"), *options)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_one_that_is_not_installed_is_an_error(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake(monkeypatch, tmp_path / "runtimes", more="import no_such_consumer")
+    done = call("check", relu(tmp_path / "m.onnx"), "--ask", "fake")
+    assert done.code == 2
+    assert "fake is not installed and was not asked; --consumer-env DIR names an environment that has it" in done.err
+
+
+def test_the_list_of_consumers_in_the_help() -> None:
+    from rewriter.app.cli.options import OPTIONS
+    from rewriter.trust.consumers.asking import known
+
+    assert sorted(asked.SHIPPED) == known()
+    assert ", ".join(asked.SHIPPED) in OPTIONS["ask"].help

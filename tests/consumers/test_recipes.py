@@ -1,0 +1,51 @@
+"""The recipes in targets/: each is about a target that rules have, can be followed, and is told of on the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rewriter import load_rules
+from rewriter.core.errors import RewriterError
+from rewriter.core.resources import resource
+from rewriter.trust.consumers import target_recipes
+from rewriter.trust.consumers.asking import known
+from rewriter.trust.consumers.target_recipes import recipe_of, recipes_of
+
+RECIPES = sorted(path.stem for path in resource("targets").glob("*.toml"))
+PAGE = Path(__file__).parent.parent.parent / "docs" / "targets.md"
+
+
+@pytest.mark.parametrize("target", RECIPES)
+def test_a_recipe_is_about_a_target_and_known_rules(target: str) -> None:
+    recipe, rules = recipe_of(target), load_rules()
+    assert any(target in rule.targets for rule in rules)
+    assert recipe.module in known()
+    assert [code for code in recipe.ignore if rules.get(code) is None] == []
+    assert recipe.steps[0].action == "rules"
+    assert all(step.reason for step in recipe.steps)
+
+
+@pytest.mark.parametrize("target", RECIPES)
+def test_the_page_has_the_steps(target: str) -> None:
+    recipe = recipe_of(target)
+    (line,) = (line for line in PAGE.read_text().splitlines() if line.startswith(f"| `{target}` | rules"))
+    _, _, safe, asked, by_hand, _ = line.split("|")
+    for step in recipe.steps:
+        assert step.action.replace("static", "`--static`") in (
+            safe if step.is_safe else by_hand if step.action == "static" else asked
+        )
+
+
+def test_a_target_without_a_recipe_has_only_rules() -> None:
+    assert recipe_of("tensorrt").steps == ()
+    assert recipes_of(["all"]) == []
+
+
+@pytest.mark.parametrize("step", ['do = "shrink"', 'do = "opset 13"\nsafe = true', 'do = "dtype int8"'])
+def test_what_is_no_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, step: str) -> None:
+    (tmp_path / "acme.toml").write_text(f'title = "Acme"\n[[step]]\n{step}\nbecause = "so"\n')
+    monkeypatch.setattr(target_recipes, "resource", lambda name: tmp_path / "acme.toml")
+    with pytest.raises(RewriterError, match="no step of a recipe"):
+        recipe_of.__wrapped__("acme")

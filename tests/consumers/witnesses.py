@@ -1,0 +1,58 @@
+"""Models that a consumer, in a named version, rejects or computes wrongly until a rule of its target has fired."""
+
+from __future__ import annotations
+
+from rewriter.core.record import record
+
+GELU = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[2,3] x) => (float[2,3] y) <float half = {0.5}, float one = {1}, float root = {1.4142135}> {
+    u = Div(x, root)  e = Erf(u)  p = Add(e, one)  h = Mul(half, p)  y = Mul(x, h)
+  }"""
+MASK = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[3,4] x) => (float[2,4] y) <int64[2,1] i = {2, 0}, float zero = {0}> {
+    b = Greater(x, zero)  r = GatherND(b, i)  y = Cast<to=1>(r)
+  }"""
+NEGATIVE = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (int32[3,4] x) => (int32[3,4] y) { y = Neg(x) }"""
+MAGNITUDE = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (int64[3,4] x) => (int64[3,4] y) { y = Abs(x) }"""
+REMAINDER = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[3,4] x) => (float[3,4] y) <float m = {2}> { y = Mod<fmod=1>(x, m) }"""
+NUMBER = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[3,4] x) => (float[3,4] y) { b = IsNaN(x)  y = Cast<to=1>(b) }"""
+SQUEEZE = """
+  <ir_version: 8, opset_import: ["": 11]>
+  g (float[2,1,4] x) => (float[2,4] y) { y = Squeeze(x) }"""
+VIEW = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[2,3,4] x) => (float[2,12] y) <int64[2] s = {2, 12}> { y = Reshape<allowzero=1>(x, s) }"""
+
+
+@record(frozen=True, slots=True)
+class Witness:
+    """A rule, the consumer and its version, and a model."""
+
+    rule: str
+    consumer: str
+    version: str
+    model: str
+
+
+WITNESSES = (
+    Witness("TGT001", "onnx2torch", "onnx2torch 1.5.15", VIEW),
+    Witness("TGT007", "tract", "tract 0.23.9", SQUEEZE),
+    Witness("TGT013", "mnn", "MNN 3.6.1", NUMBER),
+    Witness("TGT054", "opencv", "OpenCV 4.14.0", GELU),
+    Witness("TGT054", "opencv", "OpenCV 5.0.0", GELU),
+    Witness("TGT055", "opencv", "OpenCV 5.0.0", MASK),
+    Witness("TGT055", "qnn", "QNN 2.7.0", MASK),
+    Witness("TGT056", "opencv", "OpenCV 5.0.0", NEGATIVE),
+    Witness("TGT057", "opencv", "OpenCV 5.0.0", MAGNITUDE),
+    Witness("TGT058", "mnn", "MNN 3.6.1", REMAINDER),
+)
