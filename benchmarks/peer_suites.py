@@ -68,18 +68,7 @@ FOLDERS = {
 """Where the tests of a checkout are, and the folder that Python imports the peer from ("": the installed package).
 Tests of OnnxSlim that download models are left out, and those of onnxscript for fusions into com.microsoft."""
 
-OPTIONS = [
-    "-p",
-    "recorder",
-    "-p",
-    "no:cacheprovider",
-    "--noconftest",
-    "-o",
-    "addopts=",
-    "-n",
-    "1",
-    "--continue-on-collection-errors",
-]
+OPTIONS = ["-precorder", "-pno:cacheprovider", "--noconftest", "-oaddopts=", "-n1", "--continue-on-collection-errors"]
 """Of pytest: only the plugin, none of the checkout's own settings, and a process of its own for the tests."""
 
 SECONDS = 1800.0
