@@ -130,7 +130,10 @@ def _key(node: gs.Node, facts: Facts, same: dict[int, gs.Tensor]) -> Hashable:
     attributes = [(name, _attribute(value)) for name, value in sorted(node.attrs.items())]
     if any(value is None for _, value in attributes):
         return None
-    return node.domain or "", node.op, tuple(attributes), tuple(_operand(tensor, facts, same) for tensor in node.inputs)
+    operands = [_operand(tensor, facts, same) for tensor in node.inputs]
+    while operands and operands[-1] is None:  # an absent operand at the end may be written or not
+        operands.pop()
+    return node.domain or "", node.op, tuple(attributes), tuple(operands)
 
 
 def _attribute(value: Any) -> Hashable:

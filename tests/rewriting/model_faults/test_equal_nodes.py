@@ -47,6 +47,8 @@ def _nodes(graph: onnx.GraphProto) -> int:
         ),
         ("g (float[2] x, float[2] z) => (float[2] y) { a = Sub(x, z) b = Sub(z, x) y = Mul(a, b) }", 0),
         ("g (float[4] x) => (float[2] y) { a, b = Split(x) c, d = Split(x) e = Add(a, d) y = Sub(e, c) }", 1),
+        ('g (float[2] x) => (float[2] y) { a = Clip(x) b = Clip(x, "") c = Clip(x, "", "") d = Add(a, b) y = Add(c, d) }', 2),
+        ('g (float[2] x, float z) => (float[2] y) { a = Clip(x, z, "") b = Clip(x, "", z) y = Add(a, b) }', 0),
         ("g (float[2] x) => (float[2] y, float[2] b) { a = Relu(x) b = Relu(x) y = Neg(a) }", 0),
         ("g (float[2] x) => (float[2] a, float[2] y) { a = Relu(x) b = Relu(x) y = Neg(b) }", 1),
         ("g (float[2] x) => (float[2] y) { a = Dropout(x) b = Dropout(x) y = Sub(a, b) }", 0),
