@@ -28,6 +28,7 @@ from tempfile import TemporaryDirectory
 import onnx
 
 from rewriter.app.cli.main import main as run_command
+from rewriter.core.resources import resource
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -141,7 +142,7 @@ def printed_by(command: str) -> str:
             code = run_command(words)
         except SystemExit as end:
             code = end.code
-    text = both.getvalue().replace(f"{ROOT}/", "")
+    text = both.getvalue().replace(f"{resource('rules')}/", "rules/").replace(f"{ROOT}/", "")
     assert code in (0, 1), f"{command}: exit code {code}\n{text}"
     return text
 
