@@ -53,7 +53,7 @@ NETS: dict[str, Path | str] = {
     "convert.md": CONV,
     "diff.md": GEMM,
     "no-symbol-file.md": POOL,
-    "optimize.md": CONV,
+    "optimize.md": MODELS / "pytorch-2.13-pixel-shuffle-legacy-op9" / "model.onnx",
     "picture.md": MODELS / "mxnet-1.4.1-fix-gamma.onnx",
     "plan.md": MODELS / "mxnet-1.4.1-fix-gamma.onnx",
     "provenance.md": MODELS / "mxnet-1.4.1-fix-gamma.onnx",
