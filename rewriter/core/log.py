@@ -229,7 +229,7 @@ class RolledBack:
 RUN = "ONNX Runtime, run"
 """The judge that runs a result, by its name in reports."""
 
-RUN_FAILURE = "it loads, and fails on made-up inputs: "
+RUN_FAILURE = "it loads, and fails on generated inputs: "
 """How a refusal begins that is a failure to run."""
 
 

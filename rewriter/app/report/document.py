@@ -399,6 +399,11 @@ def verb(report: Report) -> str:
     return "finding" if report.command == "check" else "rewrite"
 
 
+def status_text(status: str) -> str:
+    """The status of a model as pages show it."""
+    return {"refused": "rejected", "findings": "with findings"}.get(status, status)
+
+
 def severity(report: Report, code: str) -> str:
     """The severity of a rule."""
     rule = report.rule(code)

@@ -142,7 +142,7 @@ def _promise(before: Model, after: Model, runtime: bool) -> _Promise:
     header = [f'exporter: "{exporter}"'] if exporter else []
     refused = refusal(before.to_proto(), before, runtime)
     if refused and not refusal(after.to_proto(), after, runtime):
-        return _Promise([*header, *kind_of_refused(refused)], "", f"only the first is refused: {refused}")
+        return _Promise([*header, *kind_of_refused(refused)], "", f"only the first is rejected: {refused}")
     one, other = Candidate(before), Candidate(after)
     wanted = [info.name for info in one.proto.graph.output]
     answer = Agreement(False, reason="ONNX Runtime was not asked")

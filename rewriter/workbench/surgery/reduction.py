@@ -340,10 +340,10 @@ class Trials:
             reason = ask(whole)
             if reason and words in _plain(reason):
                 return lambda candidate: words in _plain(ask(candidate) or "")
-            heard += [f"{judge} says: {reason}"] if reason else []
-        answers = "; ".join(heard) or "nobody refuses it"
+            heard += [f"{judge}: {reason}"] if reason else []
+        answers = "; ".join(heard) or "no tool rejects it"
         missing = "" if self._runtime else f" (ONNX Runtime is not installed: {install('verify')})"
-        raise RewriterError(f"the model is not refused with {text!r}: {answers}{missing}")
+        raise RewriterError(f"the model is not rejected with {text!r}: {answers}{missing}")
 
     def _fires(self, code: str, whole: Candidate) -> Shows:
         rule = self._rules.get(code.upper())
@@ -477,7 +477,7 @@ def reduced(
     if model.training_info:
         notes.append("the training information is left out")
     if framework is not None:
-        notes.append(f"rules were told what {framework.path} says; give it with --source to whoever tries the result")
+        notes.append(f"rules used {framework.path}; pass it with --source when you try the result")
     command = command_text("reduce", [("--keep", keep)])
     return finish(result, [source], command, did, notes, checks)
 

@@ -350,13 +350,15 @@ def audit(args: argparse.Namespace) -> int:
 )
 def run(args: argparse.Namespace) -> int:
     """Runs one model; returns 0."""
+    from shlex import quote
+
     import numpy as np
 
     from rewriter.app.report.run_lines import run_lines, run_object
     from rewriter.core.graph.tidy import fix_shapes
     from rewriter.core.isolation.budget import within_limits
     from rewriter.core.onnxfile.write import check_target
-    from rewriter.trust.proof.models.benchmark import single_run
+    from rewriter.trust.proof.models.benchmark import Rejected, single_run
     from rewriter.trust.proof.models.model_inputs import write_arrays
     from rewriter.trust.proof.models.validity import Candidate
     from rewriter.workbench.surgery.ports import with_outputs
@@ -371,7 +373,11 @@ def run(args: argparse.Namespace) -> int:
         model, drawn = source.read(), source.read()
         with_outputs(model, args.dump)
         fix_shapes(drawn.graph, args.static)
-        found = single_run(Candidate(model), args.inputs, Candidate(drawn))
+        try:
+            found = single_run(Candidate(model), args.inputs, Candidate(drawn))
+        except Rejected as error:
+            advice = f"`rewriter check {quote(source.name)}` names the rules that repair it"
+            raise RewriterError(f"{source.name}: {error}. {advice}") from error
         if target is not None:
             values = {**found.feed, **found.outputs}
             arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
