@@ -272,10 +272,10 @@ def test_a_model_that_loads_and_does_not_run(call: Call, tmp_path: Path) -> None
     onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
     done = call("check", tmp_path / "net.onnx", "--ignore", "GEN012")
     assert done.code == 1
-    assert f"{tmp_path / 'net.onnx'}: fails in ONNX Runtime on made-up inputs: " in done.out
+    assert f"{tmp_path / 'net.onnx'}: fails in ONNX Runtime on generated inputs: " in done.out
     onnx.save(onnx.parser.parse_model(text.replace("2] x)", "2] x, int64[1] i)")), tmp_path / "net.onnx")
     done = call("check", tmp_path / "net.onnx", "--ignore", "GEN012")
-    assert done.code == 0 and ": note: ONNX Runtime loads it, and it fails on made-up inputs: " in done.out
+    assert done.code == 0 and ": note: ONNX Runtime loads it, and it fails on generated inputs: " in done.out
 
 
 @pytest.mark.parametrize("command", ["check", "fix"])

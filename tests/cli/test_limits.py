@@ -46,7 +46,7 @@ def test_what_was_going_on_is_told(call: Call, tmp_path: Path, monkeypatch: pyte
         while True:
             pass
 
-    said = r"^a: not done within the time limit of 2 s, while judging the model$"
+    said = r"^a: not done within the time limit of 2 s, while checking the model$"
     with pytest.raises(RewriterError, match=said), within_limits(2.0, None, "a"):
         first_bad(0, 2, "", endless)
     monkeypatch.setattr("rewriter.trust.difference.compare_files", endless)

@@ -253,8 +253,8 @@ class RegionRule:
             self.guesses.append(f"the {values.size} values of {contents.type} are taken from this repair.")
         if not is_short:
             raise RewriterError(
-                f"the constant {contents.name!r} ({contents.type}) of the repair does not follow from the constants next to it: "
-                "it is none of them transposed, reshaped, scaled, shifted or cast, and no combination of two"
+                f"the constant {contents.name!r} ({contents.type}) of the repair does not follow from the constants next to "
+                "it: it is none of them transposed, reshaped, scaled, shifted or cast, and no combination of two"
             )
         return literal(values)
 
