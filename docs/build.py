@@ -5,7 +5,7 @@
 
 Made are docs/rules.md (the index of rules), docs/symptoms.md (rules by error message), docs/catalogue.md from
 docs/catalogue.json, the picture of the README's first repair, the schema of reports docs/schema/report.json, and the tables
-between the `<!-- made: NAME -->` and `<!-- end -->` marks of docs/language.md. Besides, docs/rules/ gets a page for each rule;
+between the `<!-- made: NAME -->` and `<!-- end -->` marks of docs/functions.md. Besides, docs/rules/ gets a page for each rule;
 docs/symptoms/ one for each error message; these are not kept in git.
 """
 
@@ -79,7 +79,7 @@ def build(rules: Sequence[Rule]) -> dict[Path, str]:
     """Every page that is made and kept in git, with its text."""
     pages = {DOCS / "rules.md": index(rules), DOCS / "symptoms.md": symptoms(rules)}
     pages[DOCS / "catalogue.md"] = catalogue(json.loads((DOCS / "catalogue.json").read_text(encoding="utf-8")), places(rules))
-    pages[DOCS / "language.md"] = filled((DOCS / "language.md").read_text(encoding="utf-8"))
+    pages[DOCS / "functions.md"] = filled((DOCS / "functions.md").read_text(encoding="utf-8"))
     pages[DOCS / "schema" / "report.json"] = f"{json.dumps(report_schema(), indent=1)}\n"
     pages[DOCS / "images" / "first-repair.svg"] = picture()
     pages[DOCS.parent / "editors" / "vscode" / "syntaxes" / "onnx-rules.tmLanguage.json"] = textmate()
@@ -255,7 +255,7 @@ def answer(entry: dict[str, object], where: dict[str, str]) -> str:
     return f"{said}: {cell(note)}" if note else said
 
 
-# --- The tables of the language reference ----------------------------------------------------------------------------------
+# --- The tables of functions, faults and messages --------------------------------------------------------------------------
 
 
 def filled(text: str) -> str:
@@ -275,7 +275,7 @@ def faults() -> Iterator[str]:
 
 
 def functions() -> Iterator[str]:
-    yield from ("| function | gives |", "|---|---|")
+    yield from ("| function | returns |", "|---|---|")
     for function in FUNCTIONS.values():
         yield f"| `{function.signature.replace('|', ' or ')}` | {cell(function.doc)} |"
 

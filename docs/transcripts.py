@@ -28,6 +28,7 @@ from tempfile import TemporaryDirectory
 import onnx
 
 from rewriter.app.cli.main import main as run_command
+from rewriter.core.resources import resource
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -40,6 +41,8 @@ net (float[N,3,224,224] image) => (float[N,4,M,M] y) <float[4,3,1,1] w = {1,2,3,
   [conv1] c = Conv(image, w)  z = Identity(c)  y = Relu(z) }"""
 RESHAPE = """<ir_version: 8, opset_import: ["": 13]>
 net (float[1,4] x) => (float[1,2,2] y) <int64[3] s = {1,2,2}> { y = Reshape(x, s) }"""
+CLIP = """<ir_version: 8, opset_import: ["": 13]>
+net (float[1,8] x) => (float[1,8] y) <float low = {0.0}> { [act] y = Clip(x, low) }"""
 
 NETS: dict[str, Path | str] = {
     "README.md": MODELS / "pytorch-2.13-max-pool-of-an-image" / "model.onnx",
@@ -53,7 +56,7 @@ NETS: dict[str, Path | str] = {
     "convert.md": CONV,
     "diff.md": GEMM,
     "no-symbol-file.md": POOL,
-    "optimize.md": CONV,
+    "optimize.md": MODELS / "pytorch-2.13-pixel-shuffle-legacy-op9" / "model.onnx",
     "picture.md": MODELS / "mxnet-1.4.1-fix-gamma.onnx",
     "plan.md": MODELS / "mxnet-1.4.1-fix-gamma.onnx",
     "provenance.md": MODELS / "mxnet-1.4.1-fix-gamma.onnx",
@@ -62,7 +65,7 @@ NETS: dict[str, Path | str] = {
     "run.md": GEMM,
     "show.md": GEMM,
     "surgery.md": CONV,
-    "targets.md": GEMM,
+    "targets.md": CLIP,
     "tutorial.md": MODELS / "pytorch-2.13-cumsum-of-mask-legacy-op13" / "model.onnx",
     "verified.md": GEMM,
     "view.md": GEMM,
@@ -141,7 +144,7 @@ def printed_by(command: str) -> str:
             code = run_command(words)
         except SystemExit as end:
             code = end.code
-    text = both.getvalue().replace(f"{ROOT}/", "")
+    text = both.getvalue().replace(f"{resource('rules')}/", "rules/").replace(f"{ROOT}/", "")
     assert code in (0, 1), f"{command}: exit code {code}\n{text}"
     return text
 

@@ -43,7 +43,7 @@ def test_made_pages_are_up_to_date(build: ModuleType) -> None:
 
 
 def test_the_examples_of_the_language_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    texts = (LANGUAGE, (DOCS / "writing-rules.md").read_text(encoding="utf-8"))
+    texts = (LANGUAGE, *((DOCS / page).read_text(encoding="utf-8") for page in ("functions.md", "writing-rules.md")))
     examples = [found for text in texts for found in re.findall(r"^```rules\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)]
     (tmp_path / "examples.rules").write_text("\n".join(examples))
     assert main(["test", str(tmp_path)]) == 0

@@ -45,7 +45,8 @@ def test_the_first_command_prints_what_is_shown(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 0
-    assert done.stdout.replace(fixed, arguments[target]).rstrip() == expected
+    printed = (done.stdout + done.stderr).replace(fixed, arguments[target])
+    assert re.sub(r"[\d.]+ s$", "0.3 s", printed.rstrip()) == re.sub(r"[\d.]+ s$", "0.3 s", expected)
 
 
 def test_the_model_of_the_first_command_is_refused_before_and_right_after(tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_the_model_of_the_first_command_is_refused_before_and_right_after(tmp_pa
     command = next(line for line in README.splitlines() if line.startswith(FIRST))
     path = ROOT / command.split()[6]
     result = rewriter.fix(path, tmp_path / "fixed.onnx")
-    assert f"    {result.refused_before}\n" in README
+    assert f'rejected it: "{result.refused_before}"' in README
     assert result.refused_after == ""
     recorded = np.load(path.with_name("data.npz"))
     session = runtime.InferenceSession(str(tmp_path / "fixed.onnx"), providers=["CPUExecutionProvider"])
@@ -73,7 +74,7 @@ def test_the_example_in_python_does_what_the_command_does(tmp_path: Path, monkey
 
 
 def test_the_message_of_the_first_model_leads_to_its_rule(capsys: pytest.CaptureFixture[str]) -> None:
-    (message,) = re.findall(r"^    (Node \(.*incorrect size)$", README, re.MULTILINE)
+    (message,) = re.findall(r'rejected it: "(Node \(.*incorrect size)"', README)
     assert main(["rules", "--symptom", message]) == 0
     assert "PT030" in capsys.readouterr().out
 
@@ -95,7 +96,7 @@ def test_how_many_tests_there_are(request: pytest.FixtureRequest) -> None:
 
 
 def test_it_is_short() -> None:
-    assert README.count("\n") <= 150
+    assert README.count("\n") <= 120
 
 
 def test_every_command_is_named() -> None:

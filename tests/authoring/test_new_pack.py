@@ -63,7 +63,7 @@ def test_it_installs_and_runs_beside_the_shipped_rules(
 def test_options_and_configuration_add_up(call: Call, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rules = pack / "acme_rules" / "rules"
     found = call("rules", "--rules", ONE, "--extend", rules).out
-    assert [line.split()[0] for line in found.splitlines()] == ["code", "ACME001", "MX001"]
+    assert [line.split()[0] for line in found.splitlines()] == ["any", "ACME001", "mxnet:", "MX001"]
     monkeypatch.chdir(pack)
     assert f'extend = ["{rules}"]' in call("rules", "--show-settings").out
 

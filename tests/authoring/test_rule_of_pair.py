@@ -14,7 +14,6 @@ import onnx
 import pytest
 from onnx import parser
 
-from rewriter.app.cli.main import main
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model, load
 from rewriter.core.language.rules import RuleSet
@@ -195,24 +194,6 @@ def test_numbers_as_text() -> None:
         "concat"
     )
     assert next(derived(np.float64([5, 7]), known)) == "cast(b, double)" and not list(derived(np.float32([9, 9]), known))
-
-
-def test_the_page_shows_what_is_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("onnxruntime")
-    page = (Path(__file__).parent.parent.parent / "docs" / "authoring.md").read_text()
-    monkeypatch.chdir(tmp_path)
-    texts = texts_of(next(path for path in PAIRS if path.stem == "min-max-to-clip"))
-    for name, text in zip(("before.onnx", "after.onnx"), texts, strict=True):
-        onnx.save(parser.parse_model(text), name)
-    assert main(["new", "MY001", "--from", "before.onnx", "--to", "after.onnx", "-o", "MY001_clip.rules"]) == 0
-    printed = capsys.readouterr()
-    for line in [*printed.out.splitlines(), *printed.err.splitlines()]:
-        assert f"    {line}\n" in page, line
-    rule = Path("MY001_clip.rules").read_text().split('test "')[0].strip()
-    shown = "".join(f"    {line}".rstrip() + "\n" for line in rule.splitlines())
-    assert f"    $ head -n {len(rule.splitlines())} MY001_clip.rules\n{shown}" in page, shown
 
 
 def test_a_node_or_a_repair(call: Call, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_a_file_of_another_model_is_said_to_be_one(call: Call, tmp_path: Path) -
     assert "output 'y' has another type or shape: float32[4] instead of float32[3]" in done.out
     assert f"\n    is {tmp_path / 'shape.npz'} of another model? " in done.out
     np.savez(tmp_path / "names.npz", in_0=X, z=X)
-    said = f"{tmp_path / 'names.npz'} has no output of {path}: expected an array named 'y' or 'out_0', found 'in_0', 'z'"
+    said = f"{tmp_path / 'names.npz'} has no output of {path}: expected an array named out_0 or 'y', found 'in_0', 'z'"
     assert said in call("check", path, "--expect", tmp_path / "names.npz").err
     np.savez(tmp_path / "inputs.npz", other=X, more=X, out_0=X)
     assert "inputs.npz has no input 'x' of the model: expected 'in_x', found 'more', 'other', 'out_0'" in (

@@ -13,7 +13,7 @@ from rewriter.trust.consumers import target_recipes
 from rewriter.trust.consumers.asking import known
 from rewriter.trust.consumers.target_recipes import recipe_of, recipes_of
 
-RECIPES = sorted(path.stem for path in resource("targets").glob("*.toml"))
+RECIPES = sorted(path.stem for path in resource("targets").glob("*.toml") if path.stem != "messages")
 PAGE = Path(__file__).parent.parent.parent / "docs" / "targets.md"
 
 

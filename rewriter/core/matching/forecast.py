@@ -143,10 +143,16 @@ def _fits(attr: ast.AttrPattern, names: CoarseNames, world: CoarseWorld) -> Any:
         return UNKNOWN
     if value is ABSENT:
         return False
-    if attr.value is None:
+    if attr.value is None or _binds(attr, names):
         return True
     wanted = value_in(attr.value, names, world)
     return UNKNOWN if wanted is UNKNOWN else compare("==", value, wanted) is not False
+
+
+def _binds(attr: ast.AttrPattern, names: CoarseNames) -> bool:
+    """Whether the pattern gives a name to this very attribute, whose value then need not be equal to itself: it may be NaN."""
+    bound = names.bound.get(attr.value.id) if isinstance(attr.value, ast.Name) else None
+    return isinstance(bound, AttributeOf) and bound.name == attr.name
 
 
 class Forecast:

@@ -52,18 +52,26 @@ def rules(args: argparse.Namespace) -> int:
     """Lists rules; returns 1 when no rule answers the symptom, otherwise 0."""
     from rewriter.app.cli.selection import read_rules, target_names
     from rewriter.app.report.rule_lines import HANG, MARKS, rule_object, rule_table
+    from rewriter.core.record import as_dict
     from rewriter.rule_tools.symptoms import find_answers
+    from rewriter.trust.consumers.message_advice import advice_on
 
     if args.packs:
         return _print_packs(args)
     listed = _for_targets(_of_exporter(read_rules(args.rules), args.exporter), target_names(args))
     answers = [] if args.symptom is None else find_answers(listed, args.symptom)
-    is_sure = args.symptom is None or any(answer.sure for answer in answers)
+    advice = [] if args.symptom is None else advice_on(args.symptom)
+    if advice:
+        answers = [answer for answer in answers if answer.sure]
+    is_sure = args.symptom is None or bool(advice) or any(answer.sure for answer in answers)
     if args.format == "json":
         found = [{**rule_object(a.rule), "answers": a.symptom, "score": a.score, "sure": a.sure} for a in answers]
         objects = found if args.symptom is not None else [rule_object(rule) for rule in listed]
-        answer_json(args, {"rules": objects})
+        answer_json(args, {"rules": objects} if args.symptom is None else {"rules": objects, "advice": as_dict(advice)})
         return 0 if is_sure else 1
+    for one in advice:
+        tell(f"{one.consumer}: {one.advice}")
+        tell(f"    {one.thread}")
     if not is_sure:
         say("no rule has this symptom" + ("; the closest ones:" if answers else ""))
     if args.symptom is None or answers:
