@@ -117,7 +117,7 @@ def split(
     from rewriter.workbench.surgery.split import split as split_model
 
     if sum(map(bool, (at, rules, every, max_size))) != 1:
-        raise RewriterError("say where the model is split: one of at, every, max_size and rules")
+        raise RewriterError("pass one of at, every, max_size and rules")
     checks, force = _checks(**options)
     done = split_model(_opened(model), Cuts(_texts(at), every=every, max_size=max_size), types, checks, rules)
     if output is not None:

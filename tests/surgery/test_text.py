@@ -159,7 +159,7 @@ def test_weights_that_were_changed(call: Call, tmp_path: Path) -> None:
     data.unlink()
     (tmp_path / "net.onnxtxt.rest.json").unlink()
     assert "no such file" in call("text", text, "-o", tmp_path / "o.onnx").err
-    assert "says no form" in call("text", text, "-o", tmp_path / "o.what").err
+    assert "does not select a form" in call("text", text, "-o", tmp_path / "o.what").err
 
 
 @pytest.mark.parametrize("attribute", [False, True], ids=["initializer", "attribute"])

@@ -187,7 +187,7 @@ def fix(
         RewriterError: the model, the rules, the source file or the inputs cannot be read, or the result cannot be written.
     """
     if inputs is not None and not verify:
-        raise RewriterError("`inputs` says what `verify` runs the model on; give both")
+        raise RewriterError("`inputs` needs `verify`; pass both")
     chosen = chosen_rules(rules, select, ignore, target, guess=guess)
     judging = Judging(
         runtime=runtime if installed() else "no",

@@ -275,7 +275,7 @@ class SizeWalk(DimensionWalk):
 
     def _wrong(self, node: gs.Node) -> str | None:
         if traits(node.op).shape == "reshape" and not keeps_order(self, node):
-            return "the shape that it is given holds the old size"
+            return "its shape operand holds the old size"
         reason = super()._wrong(node)
         return None if reason is None or takes_any_size(self, node) else reason
 

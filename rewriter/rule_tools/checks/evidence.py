@@ -173,7 +173,7 @@ def _check_question(context: CheckContext, item: ast.MetaItem, evidence: ast.Evi
     message, help_text = "", ""
     if evidence.name == "source" and not header.needs_source:
         message = "evidence from the framework's own file, and the rule does not need that file"
-        help_text = "say `needs: source`, and ask source(...) in a condition"
+        help_text = "write `needs: source`, and use source(...) in a condition"
     elif evidence.name == "exporter" and not header.exporters:
         message = "evidence is what an exporter leaves, and the rule names no exporter"
         help_text = 'name it, and the versions that have the defect: exporter: "mxnet", versions: "<1.9"'

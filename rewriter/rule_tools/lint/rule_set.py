@@ -177,7 +177,7 @@ def _alone(circle: Circle) -> Diagnostic:
     notes = ("the rewritten node matches the rule again and the graph does not get smaller, so it would run forever",)
     if not circle.certain:
         notes = ("its conditions do not say that they fail for what it makes, and no count of nodes falls",)
-    helps = ("say in the pattern or in a `where` line that it is not yet done, or write `once: node` in the header",)
+    helps = ("exclude its own result in the pattern or in a `where` line, or write `once: node` in the header",)
     return _report(code, f"{rule.code} {verb} its own result", rule, _effect(rule), "makes it", notes, helps, (
         Related(rule.path, _root(one), "fits it"),))  # fmt: skip
 

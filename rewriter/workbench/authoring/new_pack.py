@@ -98,7 +98,7 @@ def _words(pack: NewPack) -> Mapping[str, str]:
 _RULE = """\
 /// The absolute value of a Relu is the Relu.
 ///
-/// An example to begin with: `rewriter new` begins a rule from a model. Relu gives nothing below zero, so Abs changes nothing.
+/// An example to begin with: `rewriter new` begins a rule from a model. Relu returns no negative value, so Abs changes nothing.
 rule CODE absolute-value-of-relu <kind: exact, opset: 7.., severity: warning>
 match { h = Relu(x)  y = Abs(h) }
 rewrite { y = h }

@@ -472,7 +472,7 @@ def reduced(
     before, after = _counts(model.sketch()), _counts(work.model)
     did = [f"{counted(after[0], 'node')} of {before[0]:,}, weights of {after[1]:,} bytes of {before[1]:,}"]
     did.append(f"still shows {' and '.join(map(repr, keep)) or 'what the whole shows'}; {counted(trials.trial_count, 'trial')}")
-    notes = ["the time was over before all was tried; --time-limit gives more"] if work.late else []
+    notes = ["the time limit ended the reduction early; raise --time-limit"] if work.late else []
     notes += staying(work.model)
     if model.training_info:
         notes.append("the training information is left out")

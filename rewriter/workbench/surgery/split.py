@@ -177,7 +177,7 @@ class Splitter:
             above = set(map(id, upstream(self.index, seeds, set())[0])) - done
             group = [node for node in self._work if id(node) in above]
             if not group:
-                raise RewriterError(f"{said}: nothing is left before this cut; give the cuts in the order of computation")
+                raise RewriterError(f"{said}: no node is left before this cut; pass the cuts in the order of computation")
             groups.append(group)
             done |= above
         rest = [node for node in self._work if id(node) not in done]

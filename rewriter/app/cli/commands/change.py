@@ -421,9 +421,9 @@ def text(args: argparse.Namespace) -> int:
         raise RewriterError("-o names a file of this machine")
     form = args.form or (forms.TEXT if printed else forms.form_of(Path(args.output)))
     if form is None:
-        raise RewriterError(f"the ending of {args.output} says no form; say it with --as")
+        raise RewriterError(f"the ending of {args.output} does not select a form; pass --as")
     if printed and form == forms.BINARY:
-        raise RewriterError("a model in its binary form is written to a file; say which with -o FILE")
+        raise RewriterError("a model in its binary form is written to a file; name it with -o FILE")
     source = opened(args.model)
     with limited(args):
         model, notes = forms.read_form(source.file)

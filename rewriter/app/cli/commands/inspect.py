@@ -111,7 +111,7 @@ def view(args: argparse.Namespace) -> int:
     from rewriter.workbench.inspect.viewed_graph import notes_of_differences, viewed_model
 
     if args.output is None and is_remote(args.model):
-        raise RewriterError(f"{args.model} is no file of this machine; say with -o where the page goes")
+        raise RewriterError(f"{args.model} is no file of this machine; name the page with -o")
     target = Path(args.output) if args.output else Path(args.model).with_suffix(".html")
     check_target(target, args.force)
     sources = all_opened([text for text in (args.model, args.other) if text is not None], args.source)
@@ -157,9 +157,10 @@ WHOLE = 2000
     "picture",
     "draw what a rule does to a model, or a part of a model",
     MODEL,
-    description="Draws a part of a model: the surroundings of a firing before and after it (--firing, as `rewriter check` "
-    f"numbers them), those of a node (--around), or, without either, the whole of a model of at most {WHOLE:,} nodes "
-    "(`view` shows larger ones). The ending of the file says how: .svg, .dot (Graphviz) or .mmd (Mermaid).",
+    description="Draws a part of a model. --firing draws the nodes around a firing, before and after it; N counts the firings "
+    "that `rewriter check` lists. --around draws the nodes around one node. Without either, the whole model is drawn if it "
+    f"has at most {WHOLE:,} nodes; use `view` for larger models. The ending of the file selects the format: .svg, .dot "
+    "(Graphviz) or .mmd (Mermaid).",
     epilog="examples:\n  rewriter picture net.onnx --firing 1 -o firing.svg\n"
     "  rewriter picture net.onnx --firing 2 --select MX -o firing.mmd\n"
     "  rewriter picture net.onnx --around conv1 --hops 3 -o conv1.svg",

@@ -213,7 +213,7 @@ def apply(args: argparse.Namespace) -> int:
 
     found = read(Path(args.plan))
     if is_remote(found.model) and args.output is None:
-        raise RewriterError(f"the plan is of {found.model}, no file of this machine; say with -o where the result goes")
+        raise RewriterError(f"the plan is of {found.model}, no file of this machine; name the result with -o")
     for url in (found.model, found.source[0] if found.source is not None else ""):
         if is_url(url) and not args.fetch:
             raise RewriterError(f"{args.plan} names {url}, and nothing was fetched; look at the address, then add --fetch")
