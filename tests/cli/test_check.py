@@ -55,7 +55,7 @@ def test_blocked_by_an_unknown_fact_and_what_would_make_it_known(call: Call, tmp
     first, second = done.out.splitlines()
     assert first.startswith(f"{GAMMA}: blocked TST001 bn0 (BatchNormalization): ")
     assert first.endswith("(line 5 of the rule)")
-    assert second.startswith("      help: give the framework's own file")
+    assert second.startswith("      help: pass the framework's own file")
     assert call("check", GAMMA, "--rules", tmp_path, "--select", "TST001").code == 1
 
 
