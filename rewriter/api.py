@@ -1,4 +1,4 @@
-"""Rewriting, cutting, joining, editing and converting from Python, in one call each."""
+"""Rewrite, cut, join, edit and convert models from Python, in one call each."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ def rewrite(
     limits: Limits | None = None,
     overridable: Collection[str] = (),
 ) -> Log:
-    """Rewrites a graph in place, to the fixpoint of the rules.
+    """Rewrites a graph in place, until no rule applies.
 
     Args:
         graph: the graph of a `Model`, or any other graphsurgeon graph. Of a `gs.Function` only the function itself is
-            rewritten, and no function that it calls.
+            rewritten, not the functions that it calls.
         rules: from `load_rules()`, or rule files by path; None means the shipped rules.
-        select, ignore, target, guess: as for `fix`; without them the rules run that run by default.
-        source: the framework's own file, or what was read of it.
+        select, ignore, target, guess: as for `fix`. Without them the rules run that run by default.
+        source: the framework's own file, or the information that was read from it.
         settings: parameter values by (code, name).
-        limits: when to stop a run that does not come to its end.
-        overridable: initializers that a caller may override, `model.overridable`; they are no constants.
+        limits: bounds of the run, for example its time.
+        overridable: names of initializers that a caller may override (`model.overridable`); they are no constants.
 
     Returns:
-        What fired, what was blocked and why the run ended.
+        The record of the run: firings, blocked rules, and the reason if the run was stopped.
 
     Raises:
-        RewriterError: this is no graph, the source file cannot be read, or a selected rule lacks a parameter.
+        RewriterError: `graph` is no graph, the source file cannot be read, or a selected rule lacks a parameter.
     """
     known = Knowledge(_source(source), settings, overridable, has_kernel=has_kernel)
     return run_on_graph(graph, chosen_rules(rules, select, ignore, target, guess=guess), known, limits, keep=True)
@@ -75,19 +75,19 @@ def extract(
     output: Path | str | None = None,
     **options: Any,
 ) -> Model:
-    """The part of a model that leads from some tensors to others, as `rewriter extract` cuts it.
+    """Cuts out the part of a model between some tensors, as `rewriter extract` does.
 
     Args:
         model: as for `fix`; it is not changed.
-        to, from_: names of tensors or nodes, patterns, or op:TYPE; nothing means the outputs and inputs of the model.
-        types: of new inputs and outputs that the model does not tell, as "x:float[1,3,N]".
-        auto_inputs: whatever is needed besides `from_` becomes an input, too.
-        output: where to write it as well.
-        options: `force`, to overwrite files; `stamp`, to leave a record (default: True); `runtime`, whether ONNX Runtime is
-            asked: "no", "auto" or "yes".
+        to, from_: names of tensors or nodes, patterns, or op:TYPE. Without them: the outputs and inputs of the model.
+        types: types of new inputs and outputs that the model does not declare, for example "x:float[1,3,N]".
+        auto_inputs: also make inputs of all other tensors that the part needs.
+        output: a file to write.
+        options: `force`: overwrite files; `stamp`: leave a record (default: True); `runtime`: whether ONNX Runtime checks the
+            result: "no", "auto" or "yes".
 
     Raises:
-        RewriterError: there is no such part, or it is less valid than the model, or computes something else.
+        RewriterError: there is no such part, it is less valid than the model, or its outputs differ.
     """
     from rewriter.workbench.surgery.extract import extracted
 
@@ -107,16 +107,17 @@ def split(
     output: str | None = None,
     **options: Any,
 ) -> list[Model]:
-    """The parts of a model, as `rewriter split` makes them; `output` holds {} for their numbers. Otherwise as `extract`.
+    """Splits a model into parts, as `rewriter split` does. `output` contains {} for the number of a part. Other arguments: as
+    for `extract`.
 
-    Exactly one of `at` (one text for each cut), `rules` (selected ones, which would fire behind the cuts), `every` (nodes) and
-    `max_size` (bytes) says where it is split.
+    Pass exactly one of `at` (one text for each cut), `rules` (cut before each place where one would fire), `every` (nodes) and
+    `max_size` (bytes).
     """
     from rewriter.workbench.surgery.split import Cuts, files_of, write_parts
     from rewriter.workbench.surgery.split import split as split_model
 
     if sum(map(bool, (at, rules, every, max_size))) != 1:
-        raise RewriterError("say where the model is split: one of at, every, max_size and rules")
+        raise RewriterError("pass one of at, every, max_size and rules")
     checks, force = _checks(**options)
     done = split_model(_opened(model), Cuts(_texts(at), every=every, max_size=max_size), types, checks, rules)
     if output is not None:
@@ -135,7 +136,9 @@ def merge(
     output: Path | str | None = None,
     **options: Any,
 ) -> Model:
-    """One model of several, as `rewriter merge` makes it: `maps` are texts as "out=in". Otherwise as `extract`."""
+    """Makes one model of several, as `rewriter merge` does. `maps` are texts such as "out=in". Other arguments: as for
+    `extract`.
+    """
     from rewriter.workbench.surgery.merging import Plan, merged
 
     checks, force = _checks(**options)
@@ -150,7 +153,7 @@ def edit(
     output: Path | str | None = None,
     **options: Any,
 ) -> Model:
-    """A model with edits, as `rewriter edit` does them: ("rename", "data=images"), ("shape", "x:N,3,H,W"). Otherwise as
+    """Edits a model as `rewriter edit` does: ("rename", "data=images"), ("shape", "x:N,3,H,W"). Other arguments: as for
     `extract`.
     """
     from rewriter.workbench.surgery.edition import edited
@@ -168,8 +171,8 @@ def opset(
     output: Path | str | None = None,
     **options: Any,
 ) -> Model:
-    """A model in another version of ONNX's operators, as `rewriter opset` converts it; `restamp` converts nothing. Otherwise as
-    `extract`.
+    """Converts a model to another version of ONNX's operators, as `rewriter opset` does. `restamp` changes only the version.
+    Other arguments: as for `extract`.
     """
     from rewriter.workbench.surgery.opset_conversion import reversioned
 
@@ -188,21 +191,20 @@ def convert(
     output: Path | str | None = None,
     **options: Any,
 ) -> Model:
-    """A model that computes in another floating-point type, or takes and gives images in another layout, as `rewriter convert`
-    makes it. Otherwise as `extract`.
+    """Converts a model to another floating-point type, or its inputs and outputs to another layout, as `rewriter convert` does.
 
     Args:
         model: as for `fix`; it is not changed.
         dtype: "float16", "bfloat16", "float32" or "double".
-        layout: "nhwc" or "nchw", of inputs and outputs; either this or `dtype`.
+        layout: "nhwc" or "nchw", for inputs and outputs. Pass either `layout` or `dtype`.
         keep: with `dtype`, nodes that compute as before.
         io: with `dtype`, "keep" or "convert" for the types of inputs and outputs.
-        ports: with `layout`, these inputs and outputs; none: those of four dimensions.
+        ports: with `layout`, the inputs and outputs to convert. Without it: all with four dimensions.
         output: a file to write.
         options: as for `extract`.
 
     Raises:
-        RewriterError: as for `extract`, or both a type and a layout are asked for, or neither.
+        RewriterError: as for `extract`, or both `dtype` and `layout` are passed, or neither.
     """
     from rewriter.workbench.surgery.float_type import in_type
     from rewriter.workbench.surgery.port_layout import in_layout

@@ -161,7 +161,7 @@ def test_fix_overwrites_only_by_force(tmp_path: Path) -> None:
         rewriter.fix(path, tmp_path / "out.onnx")
     rewriter.fix(path, path, force=True)
     assert path.read_bytes() == (tmp_path / "out.onnx").read_bytes()
-    with pytest.raises(rewriter.RewriterError, match="give both"):
+    with pytest.raises(rewriter.RewriterError, match="pass both"):
         rewriter.fix(path, inputs="some.npz")
     with pytest.raises(rewriter.RewriterError):
         rewriter.fix(tmp_path / "none.onnx")

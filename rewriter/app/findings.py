@@ -1,4 +1,4 @@
-"""`why`, `diff` and `compare` from Python: what they find as an object, and as the commands print it."""
+"""`why`, `diff` and `compare` from Python: their findings as objects, and as text like the commands print it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MAX_ROWS = 20
 
 
 class Finding(Generic[Found]):
-    """What a command found. As text it is what the command prints; a notebook shows the same.
+    """The findings of one command. `str()` returns the text that the command prints; a notebook shows the same text.
 
     Attributes:
-        found: the finding itself, with what it consists of.
-        data: the finding as `--format json` has it.
+        found: the findings as objects.
+        data: the findings as `--format json` prints them.
     """
 
     def __init__(self, found: Found, data: dict[str, Any], lines: Callable[[Style], Iterator[str]]) -> None:
@@ -53,7 +53,7 @@ def why(
     source: StrPath = "auto",
     constant_inputs: Literal["auto", "yes", "no"] = "auto",
 ) -> Finding[Explanation]:
-    """Why a rule fires on a model, or does not, at each place at which its pattern could end; as `rewriter why`.
+    """Explains at each place where a rule's pattern could end why the rule fires, or does not, as `rewriter why` does.
 
     Args:
         rule: its code.
@@ -84,7 +84,11 @@ def explained(
     source: str,
     constant_inputs: Literal["auto", "yes", "no"],
 ) -> tuple[Explanation, str, list[str]]:
-    """One rule of a set on the model in a file: the explanation, who exported the model, and notes on the source file."""
+    """Explains one rule of a set on the model in a file.
+
+    Returns:
+        The explanation, the exporter of the model, and notes on the source file.
+    """
     from rewriter.core.conditions.context import Context
     from rewriter.core.conditions.recorded_graph import Knowledge
     from rewriter.core.engine.run import run
@@ -109,10 +113,10 @@ def explained(
 
 
 def diff(before: AnyModel, after: AnyModel) -> Finding[list[Difference]]:
-    """How two models differ by what their nodes compute from what, as `rewriter diff`. `found` is empty if they do not.
+    """Compares the computation of two models, as `rewriter diff` does. `found` is empty if they are equal.
 
     Raises:
-        RewriterError: this is no model, or it cannot be read.
+        RewriterError: an argument is no model, or it cannot be read.
     """
     from rewriter.app.report.comparison_lines import comparison_lines, comparison_object
     from rewriter.trust.difference import compare_files
@@ -133,19 +137,19 @@ def compare(
     memory: int = 256 << 20,
     layers: bool = False,
 ) -> Finding[Comparison]:
-    """Runs two models on the same inputs and finds the first tensor that differs, as `rewriter compare`. `found.same` says
-    whether the outputs agree.
+    """Runs two models on the same inputs and finds the first tensor that differs, as `rewriter compare` does. `found.same` is
+    true if the outputs agree.
 
     Args:
         before, after: as for `fix`.
-        inputs: an .npz file with inputs of `before`; None makes them up, always the same.
-        rtol: relative to the largest magnitude of the tensor.
-        atol: absolute.
-        memory: bytes that fetched tensors may take at a time.
+        inputs: an .npz file with inputs of `before`. With None, inputs are generated; they are always the same.
+        rtol: tolerance relative to the largest magnitude of the tensor.
+        atol: absolute tolerance.
+        memory: bytes of tensors that are compared together.
         layers: compare all inner tensors that have a counterpart, even if the outputs agree.
 
     Raises:
-        RewriterError: this is no model, it cannot be read, or the inputs do not fit.
+        RewriterError: an argument is no model, it cannot be read, or the inputs do not match.
     """
     from rewriter.app.report.comparison_lines import layers_lines, layers_object
     from rewriter.trust.proof.layer_comparison import compare_models

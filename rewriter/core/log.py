@@ -1,8 +1,7 @@
-"""What a run did and what it did not do: the record that reports are made of, with pictures of the graph around a firing, and
-where the time went.
+"""The record of a run, from which reports are made: firings, blocked rules, pictures of the graph around a firing, and times.
 
-Time is exclusive: what is spent on facts while a rule asks for them is counted as facts, and not as the rule's matching.
-Without a profile none of this is there, and nothing is slower for it.
+Times are exclusive: the time of facts that a rule needs counts as facts, and not as the rule's matching. Without a profile no
+time is measured.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from typing import Literal
 
 from rewriter.core.record import field, record
 
-# What a firing looked like: the nodes around it before and after, as data that pictures are drawn from.
+# The nodes around a firing before and after it, as data for pictures.
 #
-# A snapshot holds texts and numbers only. It can be sent to another process, and outlives the graph it was taken of.
+# A snapshot holds only texts and numbers, so it can be sent to another process and kept without the graph.
 
 Role = Literal["added", "removed", "edited", "matched", "around", "plain"]
 
@@ -28,10 +27,10 @@ class Port:
 
     Attributes:
         tensor: number of the tensor in the snapshot; 0 for an operand that is left out.
-        name: of the tensor.
-        type: "float[1,64,N]", or "" when unknown.
-        constant: of a constant its element type, shape and hash, or its few values; "" for what is computed or given.
-        more: of an output, how many nodes read it that the snapshot does not show.
+        name: name of the tensor.
+        type: "float[1,64,N]", or "" if it is unknown.
+        constant: element type, shape and hash of a constant, or its few values; "" for computed tensors and inputs.
+        more: for an output, the number of its readers that the snapshot does not show.
     """
 
     tensor: int
@@ -43,10 +42,10 @@ class Port:
 
 @record(frozen=True, slots=True)
 class Box:
-    """A node. A node that stands before and after has the same `key` in both.
+    """A node. A node that exists before and after the firing has the same `key` in both.
 
-    Its `role` is what a firing did to it; "matched" is what was matched and stays, or what a picture is about, "around" what
-    merely stands near a firing, and "plain" has nothing to do with one.
+    `role` is the effect of the firing on the node. "matched" nodes were matched and stay, or are the subject of the picture.
+    "around" nodes are near the firing. "plain" nodes belong to a picture without a firing.
     """
 
     key: int
@@ -60,7 +59,7 @@ class Box:
 
 @record(frozen=True, slots=True)
 class View:
-    """Some nodes of one graph; `given` and `wanted` are those of their tensors that are inputs and outputs of the graph."""
+    """Some nodes of one graph. `given` are their tensors that are inputs of the graph, `wanted` those that are outputs."""
 
     boxes: tuple[Box, ...] = ()
     given: tuple[Port, ...] = ()
@@ -77,12 +76,12 @@ class Snapshot:
 
 @record(slots=True)
 class Change:
-    """One node, or one thing that the model declares, that a firing added, removed or edited.
+    """A node or a declaration of the model that a firing added, removed or edited.
 
     Attributes:
-        name: of the node (of its first output where it has none), or what is declared ("model", a tensor's name).
-        before: ONNX text, null for what was added.
-        after: ONNX text, null for what was removed.
+        name: name of the node (of its first output if the node has none), or of the declaration ("model", a tensor's name).
+        before: ONNX text, null if it was added.
+        after: ONNX text, null if it was removed.
     """
 
     name: str
@@ -95,9 +94,9 @@ class Condition:
     """A `where` line at a firing.
 
     Attributes:
-        text: the condition, as the rule has it.
+        text: the condition, as in the rule.
         value: "true".
-        found: the values of its parts that decided it ("rank(x) is 4"); empty unless an audit was asked for.
+        found: the values that decided it ("rank(x) is 4"); empty without an audit.
     """
 
     text: str
@@ -110,10 +109,10 @@ class Weight:
     """A constant that a changed node reads.
 
     Attributes:
-        name: of the initializer, or of the output of a `Constant` node.
+        name: name of the initializer, or of the output of a `Constant` node.
         type: element type and shape, "float[64,3,7,7]".
-        sha256: of its values, row by row, little-endian; empty when they cannot be read.
-        values: all of them, "{0, -1}", when they are few; otherwise empty.
+        sha256: SHA-256 of its values, row by row, little-endian; empty if they cannot be read.
+        values: all values, "{0, -1}", if they are few; otherwise empty.
         used: "before" the firing, "after" it, or "both".
     """
 
@@ -135,19 +134,19 @@ class Firing:
 
     Attributes:
         number: position in the run, from 1.
-        rule: code of the rule; `title`, `kind`, `phase` are the rule's.
+        rule: code of the rule. `title`, `kind` and `phase` are those of the rule.
         place: scope path ("main", "If_3.then_branch", "function local::Name").
-        root: name of the matched root node (its first output where it has no name), `op` its operator.
-        matched: names of all matched nodes, pattern order.
-        changes: what was added, removed, edited.
-        conditions: each `where` line, and what it saw.
-        parents: numbers of earlier firings that made or edited something that this one matched.
+        root: name of the matched root node (or of its first output if the node has no name). `op` is its operator.
+        matched: names of all matched nodes, in the order of the pattern.
+        changes: the nodes and declarations that were added, removed or edited.
+        conditions: each `where` line, with its values.
+        parents: numbers of earlier firings that made or edited a node that this one matched.
         microseconds: time of match and application.
-        omitted: how many further changes are not listed.
-        weights: constants that the changed nodes read; none unless an audit was asked for.
-        verdict: "found" when nobody judged it, as in a check; "kept" when the result was judged and is as valid as the input;
-            "verified" when besides the rule promises the same numbers, and the model before and after was run on the same
-            inputs and gave them. What was rolled back is listed apart.
+        omitted: number of further changes that are not listed.
+        weights: constants that the changed nodes read; empty without an audit.
+        verdict: "found" if the result was not checked, as in `check`. "kept" if the result was checked and is as valid as the
+            input. "verified" if the rule also promises the same outputs, and the models before and after returned them for
+            the same inputs. Firings that were rolled back are listed separately.
     """
 
     number: int
@@ -171,11 +170,11 @@ class Firing:
 
 @record(slots=True)
 class Blocked:
-    """The pattern of `rule` stands at `root`, yet it did not fire since a question has no known answer, or since it could not
-    apply.
+    """The pattern of `rule` matches at `root`, but the rule did not fire: a fact is unknown, or the rewrite was not possible.
 
-    `reason` reads "rank of x (tensor 'pool0') is unknown"; `line` is the rule's line that asked (0: the pattern itself);
-    `remedy` says what would make it known, or is empty; `error` is true when the condition or the rewrite raised.
+    `reason` is a text such as "rank of x (tensor 'pool0') is unknown". `line` is the line of the condition in the rule (0: the
+    pattern itself). `remedy` names a way to make the fact known, or is empty. `error` is true if the condition or the rewrite
+    raised an error.
     """
 
     rule: str
@@ -191,7 +190,7 @@ class Blocked:
 
 @record(frozen=True, slots=True)
 class Skipped:
-    """A selected rule that was not tried on this model, and why ("exporter is pytorch, the rule is for mxnet")."""
+    """A selected rule that was not tried on this model, with the reason ("exporter is pytorch, the rule is for mxnet")."""
 
     rule: str
     reason: str
@@ -199,7 +198,7 @@ class Skipped:
 
 @record(slots=True)
 class Stop:
-    """Why a run ended before its fixpoint: `kind` is one of Budget, Generation, Growth, Cycle, Time."""
+    """The reason why a run was stopped early. `kind` is one of Budget, Generation, Growth, Cycle, Time."""
 
     kind: str
     message: str
@@ -209,10 +208,10 @@ class Stop:
 
 @record(slots=True)
 class RolledBack:
-    """A firing that was taken back since the model was worse with it: `reason` names the judge and what it said.
+    """A firing that was rolled back because it made the model worse. `reason` names the check and its error message.
 
-    `place` and `root` are empty when the rule was taken back wherever it fired in this model, which was `times`. `changes` are
-    those of the firing, or of one of them.
+    `place` and `root` are empty if all firings of the rule in this model were rolled back; `times` is their number. `changes`
+    are the changes of the firing, or of one of them.
     """
 
     rule: str
@@ -227,15 +226,15 @@ class RolledBack:
 
 
 RUN = "ONNX Runtime, run"
-"""The judge that runs a result, by its name in reports."""
+"""The name in reports of the check that runs a result."""
 
-RUN_FAILURE = "it loads, and fails on made-up inputs: "
-"""How a refusal begins that is a failure to run."""
+RUN_FAILURE = "it loads, and fails on generated inputs: "
+"""The beginning of the error message of a model that loads and does not run."""
 
 
 @record(slots=True)
 class Judged:
-    """What a judge said of the result: `refusal` is why it refuses it, "" when it takes it, null when it could not be asked."""
+    """The verdict of a check on the result. `refusal` is its error message, "" if the check passed, null if it did not run."""
 
     judge: str
     refusal: str | None
@@ -243,7 +242,7 @@ class Judged:
 
 @record(slots=True)
 class Suppressed:
-    """A firing that was ready to happen and that a configuration forbids: `reason` is the user's, `origin` where it stands."""
+    """A firing that the configuration suppresses. `reason` is the user's reason, `origin` its place in the configuration."""
 
     rule: str
     title: str
@@ -256,7 +255,7 @@ class Suppressed:
 
 @record(frozen=True, slots=True)
 class Question:
-    """A place where a repair would fit that only the author can decide about (`evidence: guess`); `text` asks."""
+    """A place where a repair with `evidence: guess` matches. `text` is the question that you decide."""
 
     rule: str
     title: str
@@ -267,21 +266,21 @@ class Question:
 
     @property
     def remedy(self) -> str:
-        """What to do when the answer is yes."""
+        """The option to pass if the answer is yes."""
         return f"if so: --select DEFAULT,{self.rule}"
 
 
 @record(slots=True)
 class Verification:
-    """What a comparison of the model before and after showed.
+    """The result of comparing the outputs of the model before and after.
 
     Attributes:
-        verdict: "agree"; "differ" when numbers changed as the rules announce; "wrong" when they are not the recorded ones; or
-            "not verified" when nothing could be compared.
-        runtime: in which both ran, with its version; "" when they did not.
-        inputs, outputs: how many sets of inputs, and how many outputs were compared.
-        largest: the largest absolute difference that no rule announced, on ordinary inputs; None when nothing was compared.
-        findings: everything there is to report, a sentence each, which begins with its own verdict.
+        verdict: "agree"; "differ" if outputs changed as the rules announce; "wrong" if they differ from the recorded outputs;
+            "not verified" if no output could be compared.
+        runtime: the runtime that ran both models, with its version; "" if they did not run.
+        inputs, outputs: number of sets of inputs, and of outputs that were compared.
+        largest: the largest absolute difference that no rule announced, on ordinary inputs; None if no output was compared.
+        findings: the sentences to report. Each begins with its own verdict.
         verified: the numbers of the firings whose promise was checked and kept.
     """
 
@@ -296,10 +295,10 @@ class Verification:
 
 @record(slots=True)
 class Log:
-    """Everything that one run says about one model.
+    """The record of one run on one model.
 
     Attributes:
-        tries: how often a rule was tried at a node, whether it fired or not.
+        tries: number of attempts of a rule at a node, with or without a firing.
     """
 
     firings: list[Firing] = field(default_factory=list)
@@ -319,11 +318,11 @@ class Log:
         return f"<Log {counts or 'no firing'}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: a row for each firing."""
+        """HTML for notebooks: a row for each firing."""
         return self.table(repr(self))
 
     def table(self, caption: str) -> str:
-        """HTML of the firings, for a notebook."""
+        """HTML table of the firings, for notebooks."""
         from rewriter.core.notebook import table
 
         places = [one.root if one.place in ("", "main") else f"{one.place}: {one.root}" for one in self.firings]
@@ -355,17 +354,17 @@ STAGES = (
     "stamp",
     "save",
 )
-"""What is told apart, in the order in which it happens."""
+"""The stages whose times are measured, in their order."""
 
 
 @record(slots=True)
 class Profile:
-    """Seconds by stage, and of matching and rewriting by rule, too.
+    """Seconds by stage, and seconds of matching and rewriting by rule.
 
     Attributes:
         stages: seconds by name.
         matching, rewriting: seconds by code of the rule.
-        asked, fired: how often a rule was tried at a node, and how often it fired there.
+        asked, fired: number of attempts and of firings, by code of the rule.
     """
 
     stages: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -378,7 +377,7 @@ class Profile:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """What is done inside counts as this stage."""
+        """Counts the time inside as this stage."""
         self.begin(name)
         try:
             yield
@@ -386,7 +385,7 @@ class Profile:
             self.end()
 
     def begin(self, name: str) -> None:
-        """What is done from here on counts as this stage, until its `end`."""
+        """Counts the time from now on as this stage, until its `end`."""
         self._turn()
         self._open.append(name)
 
@@ -408,7 +407,7 @@ class Profile:
         self._since = now
 
     def add(self, other: Profile) -> None:
-        """Adds another model's."""
+        """Adds the profile of another model."""
         for name in ("stages", "matching", "rewriting"):
             mine = getattr(self, name)
             for key, seconds in getattr(other, name).items():
@@ -418,5 +417,5 @@ class Profile:
 
 
 def stage(profile: Profile | None, name: str) -> AbstractContextManager[None]:
-    """What is done inside counts as this stage, when anybody counts."""
+    """Counts the time inside as this stage, if there is a profile."""
     return nullcontext() if profile is None else profile.stage(name)

@@ -314,7 +314,7 @@ class _LastRun:
             write(model, self._runs)
             if model.written_digest() != self._digest:
                 raise RewriterError(
-                    f"{self._result} is not what its record says (`rewriter audit` tells how), and undo would lose the rest"
+                    f"{self._result} is not what its record says (run `rewriter audit`), and undo would lose the other changes"
                 )
         return self._log
 

@@ -257,9 +257,7 @@ def _beside(rule: Rule, test: ast.Test, known: Iterable[Rule]) -> Iterator[Rule]
             yield from found.values()
             missing = [code for code in missing if code not in found]
     if missing:
-        raise RewriterError(
-            f"the test runs with {missing[0]}, and there is no such rule among these, beside the file, or shipped"
-        )
+        raise RewriterError(f"the test runs with {missing[0]}, but no such rule is among these, next to the file, or shipped")
 
 
 def _stays(log: Log) -> None:

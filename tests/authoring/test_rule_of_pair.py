@@ -116,7 +116,7 @@ def test_changed_weights_follow_from_the_old_ones(weight: str, text: str, tmp_pa
     after = f"(float[2,3] x) => (float[2,4] y) <{weight}> {{ y = Gemm{transposed}(x, w) }}"
     found = begun(HEAD + before, HEAD + after)
     compiled(found, tmp_path)
-    assert not found.missing and text in found.text and "say whether it always does" in found.text
+    assert not found.missing and text in found.text and "check whether it always does" in found.text
     assert ("once: node" in found.text) == (not transposed)
 
 
@@ -145,7 +145,7 @@ WEIGHTS = f"<float[20] w = {{{', '.join(map(str, range(20)))}}}>"
     ("after", "words"),
     [
         ("(float[20] x) => (float[20] y) <float[20] w> { y = Mul(x, w) }", "there is nothing for a rule to say"),
-        ("(float[20] x) => (float[20] y) <float[20] v> { y = Mul(x, v) }", "does not follow from the constants beside it"),
+        ("(float[20] x) => (float[20] y) <float[20] v> { y = Mul(x, v) }", "does not follow from the constants next to it"),
         ("(float[21] x) => (float[20] y) <float[20] w> { y = Mul(x, w) }", "input 'x' differs: float[20] in the model"),
         ("(float[20] x) => (int64[1] y) <float[20] w> { z = Mul(x, w)  y = Shape(z) }", "output 'y' differs: float[20]"),
     ],

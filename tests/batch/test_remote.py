@@ -115,7 +115,7 @@ def test_standard_input(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     done = call("fix", "-", "-o", tmp_path / "o.onnx", "--select", "MX061")
     assert done.code == 0 and done.out.startswith("-: 1 rewrite")
     onnx.checker.check_model(tmp_path / "o.onnx")
-    assert "say with -o where" in call("fix", "-").err
+    assert "name the result of the standard input with -o" in call("fix", "-").err
     assert "stands alone" in call("check", "-", POOL).err
 
 
@@ -124,7 +124,7 @@ def test_standard_input(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     [
         (["nothing://a/b.onnx", "-o", "o.onnx"], "nothing://a/b.onnx: Protocol not known: nothing"),
         (["memory://gone/b.onnx", "-o", "o.onnx"], "memory://gone/b.onnx: no such file or directory"),
-        ([POOL, "--out", "memory://out", "--update"], "--update is about a folder of results on this machine"),
+        ([POOL, "--out", "memory://out", "--update"], "--update needs a folder of results on this machine"),
         (["memory://a/b.onnx", "-o", "memory://a/b.onnx"], "memory://a/b.onnx is the input itself"),
     ],
 )

@@ -55,7 +55,7 @@ def test_blocked_by_an_unknown_fact_and_what_would_make_it_known(call: Call, tmp
     first, second = done.out.splitlines()
     assert first.startswith(f"{GAMMA}: blocked TST001 bn0 (BatchNormalization): ")
     assert first.endswith("(line 5 of the rule)")
-    assert second.startswith("      help: give the framework's own file")
+    assert second.startswith("      help: pass the framework's own file")
     assert call("check", GAMMA, "--rules", tmp_path, "--select", "TST001").code == 1
 
 
@@ -272,10 +272,10 @@ def test_a_model_that_loads_and_does_not_run(call: Call, tmp_path: Path) -> None
     onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
     done = call("check", tmp_path / "net.onnx", "--ignore", "GEN012")
     assert done.code == 1
-    assert f"{tmp_path / 'net.onnx'}: fails in ONNX Runtime on made-up inputs: " in done.out
+    assert f"{tmp_path / 'net.onnx'}: fails in ONNX Runtime on generated inputs: " in done.out
     onnx.save(onnx.parser.parse_model(text.replace("2] x)", "2] x, int64[1] i)")), tmp_path / "net.onnx")
     done = call("check", tmp_path / "net.onnx", "--ignore", "GEN012")
-    assert done.code == 0 and ": note: ONNX Runtime loads it, and it fails on made-up inputs: " in done.out
+    assert done.code == 0 and ": note: ONNX Runtime loads it, and it fails on generated inputs: " in done.out
 
 
 @pytest.mark.parametrize("command", ["check", "fix"])

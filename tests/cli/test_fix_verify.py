@@ -59,7 +59,7 @@ def test_a_wrong_exact_rule_is_found_on_small_inputs(call: Call, tmp_path: Path,
 def test_what_a_repair_changes_is_never_verified(call: Call, tmp_path: Path) -> None:
     text = "(float[4] x) => (float[4] y) { y = Sign(x) }"
     (finding,), verdicts, code = findings(call, tmp_path, text, HALF)
-    assert finding.startswith("numbers changed, as T002 says; whether they are now the framework's was not checked (")
+    assert finding.startswith("outputs changed, as T002 says; whether they are now the framework's was not checked (")
     assert (verdicts, code) == (["kept"], 0)
     for kind in ("html", "md", "sarif", "csv", "xml"):
         call("fix", tmp_path / "net.onnx", "-o", tmp_path / "out.onnx", "--force", "--rules", tmp_path / "some.rules",
@@ -72,7 +72,7 @@ def test_what_a_repair_changes_is_never_verified(call: Call, tmp_path: Path) -> 
 def test_a_stretch_beside_a_repair_is_verified_by_itself(call: Call, tmp_path: Path) -> None:
     text = "(float[4] x) => (float[4] y) { a = Abs(x) b = Abs(a) y = Sign(b) }"
     found, verdicts, code = findings(call, tmp_path, text, ABS + HALF)
-    assert any(text.startswith("numbers changed, as T002 says") for text in found)
+    assert any(text.startswith("outputs changed, as T002 says") for text in found)
     assert any(text.startswith("verified: T001: 1 output agrees exactly on ") for text in found)
     assert (sorted(verdicts), code) == (["kept", "verified"], 0)
 
@@ -94,8 +94,8 @@ def test_what_could_not_be_compared_is_not_verified(call: Call, tmp_path: Path) 
 def test_recorded_outputs_are_the_framework(call: Call, tmp_path: Path) -> None:
     done = call("fix", POOL, "-o", tmp_path / "out.onnx", "--verify", "--inputs", POOL.with_suffix(".npz"))
     assert done.code == 0
-    assert "numbers changed, as MX003 says (output" in done.out and "was not checked" not in done.out
-    assert "verified: the numbers are the framework's, as recorded in " in done.out
+    assert "outputs changed, as MX003 says (output" in done.out and "was not checked" not in done.out
+    assert "verified: the outputs equal the framework's outputs, as recorded in " in done.out
 
 
 def test_a_repair_away_from_recorded_outputs_is_taken_back(call: Call, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_repair_away_from_recorded_outputs_is_taken_back(call: Call, tmp_path:
     assert done.code == 1 and "rolled back T002" in done.out and "right.npz before" in done.out
     np.savez(tmp_path / "other.npz", x=x, out_0=x)
     done = call("fix", net, "-o", tmp_path / "new.onnx", "--rules", rules, "--verify", "--inputs", tmp_path / "other.npz")
-    assert done.code == 1 and "wrong numbers: they are not those of " in done.out
+    assert done.code == 1 and "wrong outputs: they differ from the outputs in " in done.out
 
 
 def test_a_model_that_runs_only_afterwards(call: Call, tmp_path: Path) -> None:

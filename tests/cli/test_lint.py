@@ -21,7 +21,7 @@ def test_a_clean_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.rules").write_text(TWICE)
     assert main(["lint", str(tmp_path)]) == 1
-    assert "error[E404]: A1 and A2 fit exactly the same places" in capsys.readouterr().out
+    assert "error[E404]: A1 and A2 match exactly the same places" in capsys.readouterr().out
     assert main(["lint", "--format", "json", str(tmp_path)]) == 1
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert (finding["code"], finding["line"], finding["related"][0]["line"]) == ("E404", 6, 2)

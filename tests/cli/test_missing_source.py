@@ -10,7 +10,7 @@ import pytest
 from tests.cli.call import GAMMA, GEMM, MODELS, POOL, Call
 
 NEEDED = "3 rules for MXNet need the symbol file"
-BESIDE = f"{NEEDED}: put net-symbol.json beside the model or pass --source net-symbol.json"
+BESIDE = f"{NEEDED}: put net-symbol.json next to the model or pass --source net-symbol.json"
 
 
 @pytest.fixture

@@ -93,8 +93,8 @@ def test_pages_pictures_and_plans(piped: Piped, call: Call, tmp_path: Path, monk
     assert call("fix", "net.onnx", "--select", "MX061", "-o", "fixed.onnx").code == 0
     assert Path("o.onnx").read_bytes() == Path("fixed.onnx").read_bytes()
     assert "is not the model of the plan" in piped(data + b"\x08\x08", "apply", "plan.toml", "-o", "p.onnx").err
-    assert "say with -o" in piped(data, "apply", "plan.toml").err
-    assert "say with -o" in piped(data, "view", "-").err
+    assert "name the result with -o" in piped(data, "apply", "plan.toml").err
+    assert "name the page with -o" in piped(data, "view", "-").err
 
 
 def test_there_is_one_standard_input_and_it_is_named(piped: Piped) -> None:

@@ -116,7 +116,7 @@ def test_fix_without_asking_says_so(call: Call, tmp_path: Path, recipe: Recipe) 
     model = relu(tmp_path / "m.onnx")
     done = call("fix", model, "--target", "tract", "-o", tmp_path / "fixed.onnx")
     assert (
-        "note: Fake was not asked; --ask has it read and run the models; what often helps besides: `rewriter optimize` "
+        "note: Fake was not asked; pass --ask to load and run the models in it; other steps that often help: `rewriter optimize` "
         "(fewer nodes), --static INPUT:SHAPE (it wants shapes)"
     ) in done.err
 

@@ -90,7 +90,7 @@ def test_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     onnx.save(net(), path)
     done = call("show", path, "--stats", "--nodes", "--depth", "1")
     assert done.code == 0 and "in all" in done.out and "/stem/conv/Conv (Conv)" in done.out, done.err
-    assert "4 of 6 channels hold one number, 2 of them 0" in done.out and "dimensions that count as 1: N" in done.out
+    assert "4 of 6 channels hold one value, 2 of them 0" in done.out and "dimensions that count as 1: N" in done.out
     told = json.loads(call("show", path, "--modules", "--static", "x:3,4,8,8", "--format", "json").out)
     assert told["stats"]["total"]["macs"] == 3 * 6 * 64 * 36 and told["stats"]["weights"] == []
     assert "--static" not in call("show", path).out

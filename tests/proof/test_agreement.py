@@ -28,7 +28,7 @@ FLOATS = np.array([1.0, 1000.0, np.nan, np.inf, 0.0], np.float32)
         (FLOATS * np.array([1, 1, 1, 1, -1], np.float32), ""),
         (FLOATS.astype(np.float64), "has another type or shape: float64[5] instead of float32[5]"),
         (FLOATS[:4], "has another type or shape: float32[4] instead of float32[5]"),
-        (np.nan_to_num(FLOATS, nan=0.0, posinf=np.inf), "is not a number in 0 places instead of 1"),
+        (np.nan_to_num(FLOATS, nan=0.0, posinf=np.inf), "is NaN in 0 places instead of 1"),
         (-FLOATS, "is infinite in other places"),
         (FLOATS + np.array([1e-3, 0, 0, 0, 0], np.float32), "is off by 0.001 (tolerance 0, largest value 1e+03)"),
     ],

@@ -172,7 +172,7 @@ def test_nan_equals_nan_at_the_same_place_only(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=np.array([-1, 1, 2, 3], np.float32))
     assert compared(tmp_path, model(0), model(0), inputs=str(tmp_path / "x.npz")).same
     found = compared(tmp_path, model(0), model(1.5), inputs=str(tmp_path / "x.npz"))
-    assert not found.same and found.outputs[0].message == "is not a number in 2 places instead of 1"
+    assert not found.same and found.outputs[0].message == "is NaN in 2 places instead of 1"
 
 
 def test_other_input_names_and_inputs_without_counterpart(tmp_path: Path) -> None:

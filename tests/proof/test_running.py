@@ -102,7 +102,7 @@ def failure(text: str) -> RunFailure | None:
 def test_a_model_that_no_input_can_make_run() -> None:
     found = failure(ALWAYS)
     assert found is not None and found.certain and not found.note
-    assert found.refusal.startswith("it loads, and fails on made-up inputs: ") and "MaxPool" in found.refusal
+    assert found.refusal.startswith("it loads, and fails on generated inputs: ") and "MaxPool" in found.refusal
     assert failure(RUNS) is None
 
 
@@ -120,7 +120,7 @@ def test_inputs_that_may_be_at_fault_are_noted(text: str) -> None:
     text = HEAD.replace("17]", '17, "ai.onnx.ml": 3]') + text
     found = failure_in_check(Candidate(Model.from_proto(onnx.parser.parse_model(text))))
     assert found is not None and not found.certain and not found.refusal
-    assert "the inputs may be at fault" in found.note
+    assert "the inputs may be the cause" in found.note
 
 
 def test_a_check_gives_up_on_a_long_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,7 +224,7 @@ REFUSED = {
     ),
     "an operator nobody knows": (
         "g (float[2,3] x) => (float[2,3] y) { y = Unheard(x) }",
-        "does not flow through Unheard 'y': what it gives cannot be told",
+        "does not flow through Unheard 'y': its result cannot be determined",
     ),
 }
 

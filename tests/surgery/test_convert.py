@@ -53,8 +53,8 @@ def test_weights_are_converted_and_losses_are_told(call: Call, tmp_path: Path) -
     done = call("convert", net, "--dtype", "float16", "-o", out)
     assert done.code == 0 and "computes the same within 0.01" in done.out, done.err
     assert "5 nodes in float16, 0 as before, 2 casts more" in done.out
-    assert "b: of 3 values 1 too large, now the largest number" in done.out
-    assert "e: of 1 values too small, now the smallest number" in done.out
+    assert "b: of 3 values 1 too large, now the largest value" in done.out
+    assert "e: of 1 values too small, now the smallest value" in done.out
     model = onnx.load(out)
     onnx.checker.check_model(model, full_check=True)
     assert {t.name: t.data_type for t in model.graph.initializer} == {"w": 10, "b": 10, "e": 10}

@@ -25,9 +25,9 @@ from tests.surgery import texts
 def test_what_happens_to_each_step_is_known() -> None:
     rows = {(row.op, row.version): row for row in step_table()}
     assert {key for key in (*CHANGED, *WIDENED) if key not in rows} == set()
-    assert {key for key, row in rows.items() if row.up.startswith("refused:")} == {("Scan", 9)}
+    assert {key for key, row in rows.items() if row.up.startswith("rejected:")} == {("Scan", 9)}
     assert not [row for row in rows.values() if "but refused" in row.up], "a version of an operator that takes something away"
-    asked = {key for key, row in rows.items() if row.down.startswith("refused:") and " has no " not in row.down}
+    asked = {key for key, row in rows.items() if row.down.startswith("rejected:") and " has no " not in row.down}
     assert asked == {("Scan", 9)}
 
 

@@ -122,7 +122,7 @@ def test_a_rule_that_asks_the_source(call: Call, out: Path) -> None:
 @pytest.mark.parametrize(
     ("wish", "words"),
     [
-        ("refused: nothing of the sort", "nobody refuses it"),
+        ("refused: nothing of the sort", "no tool rejects it"),
         ("rule: MX001", "`rewriter why MX001 MODEL` says why"),
         ("rule: XX999", "there is no rule 'XX999'"),
         ("slow", '"refused: TEXT" or "rule: CODE"'),

@@ -24,7 +24,7 @@ def ports(model: onnx.ModelProto) -> tuple[list[str], list[str]]:
 def test_skip_edges_and_captures_become_inputs(call: Call, tmp_path: Path) -> None:
     net = texts.written(tmp_path, texts.CAPTURES)
     done = call("split", net, "--at", "scaled", "--at", "chosen", "-o", tmp_path / "part{}.onnx")
-    assert done.code == 0 and "give what the whole gives" in done.out, done.err
+    assert done.code == 0 and "return the same values as the whole model" in done.out, done.err
     assert "part 2: 2 nodes, 16 bytes of weights" in done.out
     parts = [onnx.load(tmp_path / f"part{number}.onnx") for number in (1, 2, 3)]
     for part in parts:
@@ -126,12 +126,12 @@ def test_a_cut_before_each_place_of_a_rule(call: Call, tmp_path: Path) -> None:
              a = Mul(x, w)  [s] b = Sigmoid(a)  [m] c = Mul(a, b)  d = Exp(c)  [t] e = Sigmoid(d)  [n] f = Mul(d, e)  y = Neg(f) }""",
     )
     done = call("split", net, "--rule", "abc001", "--rules", rules, "-o", tmp_path / "p{}.onnx")
-    assert done.code == 0 and "give what the whole gives" in done.out, done.err
+    assert done.code == 0 and "return the same values as the whole model" in done.out, done.err
     parts = [[node.op_type for node in onnx.load(tmp_path / f"p{i}.onnx").graph.node] for i in (1, 2, 3)]
     assert parts == [["Mul"], ["Sigmoid", "Mul", "Exp"], ["Sigmoid", "Mul", "Neg"]]
     assert "fires nowhere" in call("split", net, "--rule", "PT030", "--dry-run").err
     assert call("split", net, "--rule", "XY999", "--dry-run").code == 2
-    assert "say with --rule" in call("split", net, "--every", "2", "--rules", rules, "--dry-run").err
+    assert "name with --rule" in call("split", net, "--every", "2", "--rules", rules, "--dry-run").err
     found = rewriter.load_rules([rules]).select(["ABC001"])
     assert len(rewriter.split(net, rules=found)) == 3
 
@@ -159,7 +159,7 @@ def test_a_part_that_nobody_reads_goes_along_with_the_next(call: Call, tmp_path:
 """,
     )
     done = call("split", net, "--every", "1", "-o", tmp_path / "part{}.onnx")
-    assert done.code == 0 and "the parts run, and give what the whole gives" in done.out, done.err
+    assert done.code == 0 and "the parts run, and return the same values as the whole model" in done.out, done.err
     counts = [[node.op_type for node in onnx.load(tmp_path / f"part{n}.onnx").graph.node] for n in (1, 2)]
     assert counts == [["Neg", "Relu"], ["Abs", "Neg"]]
 

@@ -155,11 +155,11 @@ def test_weights_that_were_changed(call: Call, tmp_path: Path) -> None:
     done = call("text", text, "-o", tmp_path / "o.onnx")
     assert done.code == 2 and "others than its checksum says" in done.err
     (tmp_path / "net.onnxtxt.rest.json").write_text('{"graph": {"node": 3}}')
-    assert "not what was written beside a text" in call("text", text, "-o", tmp_path / "o.onnx").err
+    assert "not a file that was written next to a text" in call("text", text, "-o", tmp_path / "o.onnx").err
     data.unlink()
     (tmp_path / "net.onnxtxt.rest.json").unlink()
     assert "no such file" in call("text", text, "-o", tmp_path / "o.onnx").err
-    assert "says no form" in call("text", text, "-o", tmp_path / "o.what").err
+    assert "does not select a form" in call("text", text, "-o", tmp_path / "o.what").err
 
 
 @pytest.mark.parametrize("attribute", [False, True], ids=["initializer", "attribute"])

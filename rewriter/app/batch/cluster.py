@@ -146,7 +146,7 @@ def _result(task: Any, jobs: Sequence[Job]) -> list[Outcome]:
         found: list[Outcome] = pickle.loads(task.result())
     except Exception as error:  # of Dask: it gave the task up after several workers were lost with it
         reason = " ".join(str(error).split())[:300]
-        return [Outcome(job.path, error=f"the cluster gave it up: {type(error).__name__}: {reason}") for job in jobs]
+        return [Outcome(job.path, error=f"the cluster cancelled it: {type(error).__name__}: {reason}") for job in jobs]
     return found
 
 

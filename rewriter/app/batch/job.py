@@ -61,7 +61,7 @@ def _process(job: Job, work: Work) -> Outcome:
         outcome.error, stopped = str(error), isinstance(error, BeyondLimitsError)
         outcome.late = isinstance(error, ClockError)
         if outcome.late and job.target is not None:
-            outcome.error += "; nothing was written; --time-limit gives it more"
+            outcome.error += "; nothing was written; raise --time-limit"
     except OSError as error:
         outcome.error = f"{error.filename or job.path}: {reason(error)}"
     except Exception as error:

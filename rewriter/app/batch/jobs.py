@@ -105,7 +105,7 @@ def plan(models: Sequence[Found], *, output: str | None, out: str | None, in_pla
     if output is not None and len(models) > 1:
         raise RewriterError(f"-o {output} names one file, but there are {len(models)} models; use --out")
     if output is None and any(model.path == STDIN for model in models):
-        raise RewriterError("say with -o where the result of the standard input goes; -o - is the standard output")
+        raise RewriterError("name the result of the standard input with -o; -o - is the standard output")
     if output == STDOUT:
         return [Job(model.path, STDOUT) for model in models]
     owners: dict[str, str] = {}
@@ -149,8 +149,8 @@ def _apart(one: str, other: str) -> str:
         return ""
     above = os.path.commonpath([os.path.abspath(one), os.path.abspath(other)])
     if os.path.dirname(above) == above:
-        return "; give each an --out of its own"
-    return f"; name the folder above both instead, {os.path.relpath(above)}, or give each an --out of its own"
+        return "; pass a different --out for each"
+    return f"; name the folder above both instead, {os.path.relpath(above)}, or pass a different --out for each"
 
 
 def without_results(jobs: Sequence[Job]) -> list[Job]:

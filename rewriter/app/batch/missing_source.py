@@ -34,7 +34,7 @@ def missing_source(rules: RuleSet, graph: Graph, exporter: Exporter, path: str, 
     if refused:
         return [f"{what} of this model"]
     file = f"{Path(path).stem}{ending}" if path.endswith(".onnx") else f"NET{ending}"
-    return [f"{what}: put {file} beside the model or pass --source {file}"]
+    return [f"{what}: put {file} next to the model or pass --source {file}"]
 
 
 def _waiting(rules: RuleSet, graph: Graph, exporter: Exporter) -> list[Rule]:

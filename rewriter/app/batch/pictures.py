@@ -50,7 +50,7 @@ def picture_of_firing(model: Model, file: Opened, rules: RuleSet, source: str, n
     )
     if len(log.firings) < number:
         there = f"there {'is' if len(log.firings) == 1 else 'are'} {counted(len(log.firings), 'firing')}"
-        raise RewriterError(f"{file.name}: there is no firing {number}; {there} (rewriter check tells them)")
+        raise RewriterError(f"{file.name}: there is no firing {number}; {there}; `rewriter check` lists them")
     firing = log.firings[number - 1]
     assert firing.snapshot is not None
     title, subtitle = f"{firing.rule} at {place_text(firing)}", firing.title

@@ -1,5 +1,6 @@
-"""Repairing, checking and optimizing a model from Python as the commands do it: source file, guard and record included, by the
-same code.
+"""`fix`, `optimize` and `check` for one model from Python.
+
+They run the same code as the commands, with source file, guard and record.
 """
 
 from __future__ import annotations
@@ -28,19 +29,21 @@ from rewriter.trust.proof.onnx_runtime import installed
 from rewriter.workbench.style import counted
 
 IN_MEMORY = "<model>"
-"""The path of a model that was given as a message."""
+"""The path of a model that was passed as a message."""
 
 
 class Result:
-    """What became of one model, or of a check what would become of it.
+    """The result of `fix`, `optimize` or `check` for one model.
 
     Attributes:
-        path: the model that was read; `output` is the file that was written, or None.
-        log: of the run: firings with the texts of nodes before and after, what was blocked and why, notes.
-        source: the framework's own file that was used, or None; why one was not used is among `log.notes`.
-        exporter: who wrote the model, as far as is known.
-        refused_before, refused_after: why ONNX Runtime refuses the model as it was, and the result; "" when it accepts it, None
-            when it was not asked.
+        path: the model that was read.
+        output: the file that was written, or None.
+        log: the record of the run: firings with the texts of nodes before and after, blocked rules with reasons, and notes.
+        source: the framework's own file that was used, or None. `log.notes` has the reason if no file was used.
+        exporter: the exporter of the model, "" if it is unknown.
+        refused_before: the error message of ONNX Runtime for the model that was read; "" if the model loads, None if ONNX
+            Runtime was not used.
+        refused_after: the same for the result.
     """
 
     def __init__(self, outcome: Outcome, model: Model | None, *, is_check: bool = False) -> None:
@@ -62,57 +65,61 @@ class Result:
 
     @property
     def firings(self) -> Sequence[Firing]:
-        """What was rewritten, in order."""
+        """The rewrites, in order."""
         return self.log.firings
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often each rule fired; of a check, how often it would."""
+        """The number of firings of each rule; after `check`, of firings that `fix` would do."""
         return self.log.counts
 
     @property
     def blocked(self) -> Sequence[Blocked]:
-        """Where a rule matches and does not fire, with what keeps it from firing."""
+        """The places where a rule matches and does not fire, with the reasons."""
         return self.log.blocked
 
     @property
     def rolled_back(self) -> Sequence[RolledBack]:
-        """What was taken back since the model was worse with it, with the reason."""
+        """The rewrites that were rolled back because they made the model worse, with the reasons."""
         return self.log.rolled_back
 
     @property
     def verification(self) -> Verification | None:
-        """What a comparison of numbers showed; None when none was asked for."""
+        """The comparison of outputs before and after; None without `verify`."""
         return self.log.verification
 
     @property
     def unfinished(self) -> bool:
-        """Whether a rule failed, a rewrite was taken back or the run was stopped."""
+        """Whether a rule failed, a rewrite was rolled back or the run was stopped."""
         return self._outcome.unfinished
 
     def hold(self) -> None:
-        """Loads the result now, for the file that it was made of is going to go away."""
+        """Loads the result now. Call it before the file of the model is removed."""
         self._model = self.model
         self.path = IN_MEMORY
 
     @property
     def model(self) -> Model:
-        """The result; a model in which nothing changed is read when somebody asks for it."""
+        """The result. An unchanged model is read at the first access."""
         if self._model is None:
             self._model = load(self.path)
         return self._model
 
     def save(self, path: StrPath, *, force: bool = False) -> None:
-        """Writes the result, as the command would. Raises RewriterError where it cannot be written."""
+        """Writes the result as the command does.
+
+        Raises:
+            RewriterError: the file cannot be written, or it exists and `force` is False.
+        """
         self.model.save(path, force=force, as_read=not self.changed)
 
     @property
     def proto(self) -> onnx.ModelProto:
-        """The result as a message, weights included."""
+        """The result as an `onnx.ModelProto`, weights included."""
         return self.model.to_proto()
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: a row for each rewrite."""
+        """HTML for notebooks: a row for each rewrite."""
         return self.log.table(repr(self))
 
     def __repr__(self) -> str:
@@ -154,24 +161,25 @@ def fix(
     """Repairs a model as `rewriter fix` does, and returns the same bytes. No configuration file is read.
 
     Args:
-        model: its path, an `onnx.ModelProto`, an onnx-graphsurgeon graph, a `Model`, an `onnx_ir.Model`, or what
-            `torch.onnx.export(..., dynamo=True)` returns. The model stays as it is; the result is a copy.
-        output: where the result goes. With None nothing is written, and the result is `Result.model`.
+        model: its path, an `onnx.ModelProto`, an onnx-graphsurgeon graph, a `Model`, an `onnx_ir.Model`, or the result of
+            `torch.onnx.export(..., dynamo=True)`. The model is not changed; the result is a copy.
+        output: the file to write. With None nothing is written; use `Result.model`.
         rules: from `load_rules()`, or rule files and folders by path ("shipped" names the shipped rules). None means the
             shipped rules.
         select, ignore: codes or prefixes of codes, as for `--select` and `--ignore`: "PT030", "MX,TF" or
             ["DEFAULT", "OPTIMIZE"].
         target: names of consumers, as for `--target`: "tensorrt".
-        guess: whether repairs with `evidence: guess` run, too.
+        guess: also run repairs with `evidence: guess`.
         source: the framework's own file. "auto" finds a file next to the model, "none" uses no file.
         constant_inputs: whether initializers that are also inputs are constants; "auto": yes if all of them are.
-        verify: also run the model before and after, and roll back what changes numbers that its rule promises to keep.
-        inputs: for `verify`, an .npz file with the model's inputs; None makes them up.
+        verify: also run the model before and after, and roll back rewrites that change outputs that their rules promise
+            to keep.
+        inputs: for `verify`, an .npz file with the model's inputs. With None, inputs are generated.
         tidy: also remove nodes, initializers and imports that nothing uses.
         stamp: leave a record of the run in a model that changes.
         force: replace an existing file, which may be the model itself.
-        limits: when to stop a run that does not come to its end.
-        keep_partial: keep what was done when the clock ended the run (`limits.seconds`), instead of an error.
+        limits: bounds of the run, for example its time.
+        keep_partial: if `limits.seconds` end the run, keep the rewrites so far instead of raising an error.
         runtime: whether ONNX Runtime, if it is installed, loads the model and the result. "auto": models up to 256 MiB, and
             results that changed; "yes": up to 1 GiB; "no": never.
 
@@ -179,7 +187,7 @@ def fix(
         RewriterError: the model, the rules, the source file or the inputs cannot be read, or the result cannot be written.
     """
     if inputs is not None and not verify:
-        raise RewriterError("`inputs` says what `verify` runs the model on; give both")
+        raise RewriterError("`inputs` needs `verify`; pass both")
     chosen = chosen_rules(rules, select, ignore, target, guess=guess)
     judging = Judging(
         runtime=runtime if installed() else "no",
@@ -219,8 +227,9 @@ def optimize(
 
     Args:
         model, output: as for `fix`.
-        level: "basic" takes only rules that keep every bit of the result, "all" also those that may change the last ones.
-        static: shapes by the names of inputs, which get these shapes first: {"image": (1, 3, 224, 224)}.
+        level: "basic" runs only rules that keep outputs equal up to the last places. "all" also runs fusions that keep
+            outputs within the bound that each rule states.
+        static: fixed shapes that inputs get first, by name: {"image": (1, 3, 224, 224)}.
         rules, ignore, target, constant_inputs, verify, tidy, stamp, force, limits, runtime: as for `fix`.
         select: codes in place of those of `level`.
 
@@ -253,15 +262,15 @@ def check(
     limits: Limits | None = None,
     runtime: Literal["no", "auto", "yes"] = "auto",
 ) -> Result:
-    """Which rules would fire on a model, and where, as `rewriter check` finds it. Nothing is written, and the model stays as
-    it is.
+    """Finds the rules that would fire on a model, and the places, as `rewriter check` does. Nothing is written, and the model
+    is not changed.
 
     Args:
         model, rules, select, ignore, target, guess, source, constant_inputs, limits: as for `fix`.
-        expect: an .npz file with the framework's own outputs, which the model's are compared with.
+        expect: an .npz file with inputs and the framework's outputs. The outputs of the model are compared with them.
         runtime: whether ONNX Runtime, if it is installed, loads the model; `Result.refused_before` is its error message.
 
-    Of a graph of onnx-graphsurgeon, or a `gs.Function`, only the rules are run: it has no source file, and no runtime is asked.
+    For an onnx-graphsurgeon graph or a `gs.Function`, only the rules run: without source file and without ONNX Runtime.
 
     Raises:
         RewriterError: the model, the rules or a file cannot be read.

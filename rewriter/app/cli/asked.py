@@ -71,9 +71,9 @@ class Asking:
 
 def unasked(recipe: Recipe) -> str:
     """That a consumer was not asked, and what to do about that."""
-    asks = "; --ask has it read and run the models" if recipe.module else ", and cannot be: no test has run it"
+    asks = "; pass --ask to load and run the models in it" if recipe.module else ", and cannot be: no test has run it"
     advice = [f"{step.advice} ({step.reason})" for step in recipe.steps if not step.is_safe]
-    return f"{recipe.title} was not asked{asks}" + (f"; what often helps besides: {', '.join(advice)}" if advice else "")
+    return f"{recipe.title} was not asked{asks}" + (f"; other steps that often help: {', '.join(advice)}" if advice else "")
 
 
 def _found(name: str, environments: list[str]) -> Consumer:

@@ -259,11 +259,11 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
         RewriterError: options that contradict each other, bad rules, or a target that cannot be.
     """
     if args.inputs is not None and not args.verify:
-        raise RewriterError("--inputs says what --verify runs the models on; give both")
+        raise RewriterError("--inputs needs --verify; pass both")
     args.ask_runtime = runtime_choice(args.runtime)
     for name in ("resume", "update", "journal"):
         if getattr(args, name) and (not args.out or is_url(args.out)):
-            raise RewriterError(f"--{name} is about a folder of results on this machine; give it with --out")
+            raise RewriterError(f"--{name} needs a folder of results on this machine; pass --out")
     if args.inputs is not None:
         from rewriter.core.isolation.budget import within_limits
         from rewriter.trust.proof.models.model_inputs import read_inputs

@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None, staging: str | None = None) -> int:
         say(_shown(error))
         return BAD_INPUT
     except MemoryError:
-        say("rewriter: error: out of memory: this takes more than three quarters of what the machine has")
+        say("rewriter: error: out of memory: the command needs more than three quarters of the machine's memory")
         return BAD_INPUT
     except KeyboardInterrupt as error:
         print("terminated" if isinstance(error, _Terminated) else "interrupted", file=sys.stderr)

@@ -254,125 +254,130 @@ OPTIONS: dict[str, Option] = {
     # which rules
     "rules": _several(
         "PATH",
-        "rule file or folder, or pack:NAME of an installed package, instead of the shipped rules; may be repeated, and the "
-        "word `shipped` adds those again. Without --select, all rules of a file run, save guesses",
+        "rule file or folder, or pack:NAME of an installed package, instead of the shipped rules; may be repeated, and "
+        "`shipped` adds the shipped rules again. Without --select, all rules of a file run except guesses",
     ),
-    "extend": _several("PATH", "rule file, folder or pack:NAME besides those; may be repeated"),
-    "target": _several(
-        "NAMES", "comma-separated consumers (tensorrt, ncnn, ...), or ALL of them: {what}", shell_words="targets"
-    ),
+    "extend": _several("PATH", "additional rule file, folder or pack:NAME; may be repeated"),
+    "target": _several("NAMES", "comma-separated consumers (tensorrt, ncnn, ...), or ALL: {what}", shell_words="targets"),
     "select": _several(
         "CODES",
         "comma-separated codes or beginnings of codes, ALL, NONE, OPTIMIZE or BASIC (default: DEFAULT, the rules that run by "
-        "default; of `optimize` what --level selects)",
+        "default; for `optimize`, the rules of --level)",
         shell_words="codes",
     ),
     "ignore": _several("CODES", "codes not to run; a longer code overrides a shorter one of --select", shell_words="codes"),
     "guess": _switch("also run repairs that the model alone cannot justify"),
-    "set": _several("CODE.param=value", "a rule's parameter; may be repeated"),
+    "set": _several("CODE.param=value", "set a parameter of a rule; may be repeated"),
     "level": Option(
-        "basic: only rules that keep the numbers to the last places; all: also fusions that keep them within the bound that "
-        "each rule states (default)",
+        "basic: only rules that keep outputs equal up to the last places; all: also fusions that keep outputs within the "
+        "bound that each rule states (default)",
         choices=("basic", "all"),
         default="all",
     ),
     # what is known of the model
     "source": Option(
         "the framework's own file (MXNet symbol.json, or a JSON/CSV table by node name), `none`, or `auto`: NAME-symbol.json "
-        "or symbol.json beside the model (default)",
+        "or symbol.json next to the model (default)",
         "FILE",
     ),
     "constant-inputs": Option(
-        "whether initializers that are also inputs are constants; auto: yes when all are (default)",
+        "whether initializers that are also inputs are constants; auto: yes if all are (default)",
         choices=("auto", "yes", "no"),
     ),
     "static": _several(
         "INPUT:SHAPE",
-        "{what}, as x:1,3,224,224; may be repeated. Dimensions of one name get one length",
+        "{what}, for example x:1,3,224,224; may be repeated. Dimensions with the same name get the same length",
         [],
         type=static_shape,
     ),
     "inputs": Option("", "FILE"),
     "expect": Option(
-        "an .npz file with inputs and the outputs that the framework gave for them; {dir} stands for the folder of each model, "
-        "{name} for its name: they decide whether the model is right, where it begins to differ, and which rules, or questions "
-        "of rules, repair it",
+        "an .npz file with inputs and the outputs of the framework; {dir} is the folder of each model, {name} its name. "
+        "`check` then reports whether the model is correct, where it first differs, and which rules, guesses included, repair "
+        "it",
         "FILE",
     ),
     # consumers
     "ask": _several(
         "NAMES",
-        "comma-separated consumers that read each model and run it, if they are installed: opencv, openvino, tract, mnn, "
-        "onnx2torch, qnn; their outputs are compared with those of ONNX Runtime",
+        "comma-separated consumers that load and run each model, if they are installed: opencv, openvino, tract, mnn, "
+        "onnx2torch, qnn; their outputs are compared with the outputs of ONNX Runtime",
         [],
     ),
     "consumer-env": _several(
-        "DIR", "a virtual environment that has the consumers to ask, whose Python runs them; may be repeated", []
+        "DIR", "a virtual environment with the consumers of --ask, whose Python runs them; may be repeated", []
     ),
     # configuration
     "config": Option(
         "configuration (default: rewriter.toml, or pyproject.toml with [tool.rewriter], here or in a folder above)", "FILE"
     ),
     "no-config": _flag("use no configuration file"),
-    "show-settings": _flag("print each setting and where it is from, and do nothing"),
+    "show-settings": _flag("print each setting and its origin, and do nothing else"),
     # limits, and who does the work
-    "jobs": Option("models worked on at once, each in a process (default: 1)", "N", type=count),
-    "scheduler": Option("a Dask cluster that works on the models: dask://HOST:PORT, or local", "WHERE"),
+    "jobs": Option("number of models processed at once, each in a process (default: 1)", "N", type=count),
+    "scheduler": Option("process the models on a Dask cluster: dask://HOST:PORT, or local", "WHERE"),
     "time-limit": Option("seconds for {what} (default: {default})", "SECONDS", type=seconds),
     "memory-limit": Option(
-        "for {what}, as 512M or 8G (default: three quarters of the machine's memory, divided by --jobs)",
+        "memory for {what}, for example 512M or 8G (default: three quarters of the machine's memory, divided by --jobs)",
         "SIZE",
         type=size_text,
     ),
-    "memory": Option("for tensors looked at together, as 64M or 2G (default: 256M)", "SIZE", default=256 << 20, type=size),
+    "memory": Option(
+        "memory for tensors that are compared together, for example 64M or 2G (default: 256M)",
+        "SIZE",
+        default=256 << 20,
+        type=size,
+    ),
     "sandbox": _flag(
-        "work without network, and with no files but those of the models, their results and reports, and Python's; needs "
+        "work without network, and without files other than the models, their results and reports, and Python; needs "
         "bubblewrap (Linux)"
     ),
-    "max-firings": Option("stop a model after so many rewrites", "N", type=count),
-    "timeout": Option("seconds after which a model is not rewritten further", "SECONDS", type=seconds),
+    "max-firings": Option("stop rewriting a model after N rewrites", "N", type=count),
+    "timeout": Option("stop rewriting a model after so many seconds", "SECONDS", type=seconds),
     "runtime": Option("whether ONNX Runtime {what} (default)", default="auto", choices=("auto", "yes", "no")),
     # what is told
-    "format": Option("how results are printed (default: text)", choices=("text", "json"), default="text"),
+    "format": Option("format of the printed results (default: text)", choices=("text", "json"), default="text"),
     "report": _several(
         "FILE",
-        "also write a report, of the sort that the ending says: .html, .md, .json, .sarif, .csv, .junit.xml or .xml; may be "
-        "repeated; an existing file is replaced",
+        "also write a report; the ending of FILE selects the format: .html, .md, .json, .sarif, .csv, .junit.xml or .xml. An "
+        "existing file is replaced; may be repeated",
         [],
     ),
-    "exit-zero": _flag("exit with 0, not with 1, when there are findings or models still rejected"),
+    "exit-zero": _flag("exit with 0 instead of 1 if there are findings or models still rejected"),
     "verbose": _flag("also list models with nothing to report"),
-    "diff": _flag("also print how the result differs, as `rewriter diff` does"),
-    "profile": _flag("also print where the time went: by stage and by rule"),
-    "nodes": _flag("also a line for each node"),
-    "all": _flag("also print the counts of rules with nothing to say about"),
+    "diff": _flag("also print the differences of the result, as `rewriter diff` does"),
+    "profile": _flag("also print the time of each stage and each rule"),
+    "nodes": _flag("also print a line for each node"),
+    "all": _flag("also print the counts of rules with nothing to report"),
     "pedantic": _flag("also report what cannot be decided"),
-    "limit": Option("places shown in full (default: 10); JSON has all", "N", default=10, type=count),
+    "limit": Option("number of places shown in full (default: 10); JSON has all", "N", default=10, type=count),
     # where results go
     "output": Option("the result; - is standard output", "FILE", letter="-o"),
-    "out": Option("folder that mirrors the searched ones; every model is written, changed or not", "DIR"),
+    "out": Option("folder for the results, which mirrors the searched folders; unchanged models are also written", "DIR"),
     "in-place": _flag("overwrite models that change"),
     "force": _flag("overwrite existing files"),
-    "skip-existing": _flag("leave out models whose result exists"),
+    "skip-existing": _flag("skip models whose result exists"),
     "resume": _flag("continue an interrupted run with the same --out"),
     "update": _flag(
-        "do only what is new in --out, or changed: the model, its source file, rules, options, version; results whose model is "
-        "gone are removed"
+        "process only models for which --out is not up to date: the model, its source file, rules, options or version "
+        "changed. Results whose model is gone are removed"
     ),
     "journal": Option(
         "journal file for --resume and --update (default: DIR.journal.jsonl next to --out)",
         "FILE",
     ),
-    "dry-run": _flag("do everything but write the result"),
+    "dry-run": _flag("do everything except write the result"),
     # what becomes of results
-    "keep-partial": _flag("when time ends the run, write what the rules did by then, with their number in the record"),
+    "keep-partial": _flag(
+        "if the time limit ends the run, write the result of the rewrites so far, and record how many there were"
+    ),
     "tidy": _switch("also remove nodes, initializers and imports that nothing uses"),
     "verify": _switch(
-        "also run each model before and after, and roll back what changes numbers that its rule promises to keep"
+        "also run each model before and after, and roll back rewrites that change outputs that their rules promise to keep"
     ),
     "stamp": _switch("leave a record in models that change, for `history` and `audit` (default: yes)"),
     "record": Option(
-        "full: the record also keeps what is gone from the model, so that `undo` needs nothing but the result",
+        "full: the record also keeps the removed parts of the model, so that `undo` needs only the result",
         choices=("short", "full"),
         default="short",
     ),
@@ -383,45 +388,48 @@ OPTIONS: dict[str, Option] = {
     # parts of models
     "to": _several(
         "T,...",
-        "what the part gives: tensors, nodes (all that they make), patterns with *, or op:TYPE (default: the outputs)",
+        "the outputs of the part: tensors, nodes (all their outputs), patterns with *, or op:TYPE (default: the outputs of "
+        "the model)",
         [],
     ),
     "from": _several(
         "T,...",
-        "what the part is given; of a node, what it reads (default: the inputs of the model, as far as needed)",
+        "the inputs of the part; a node means its inputs (default: the inputs of the model, as far as needed)",
         dest="start",
     ),
-    "auto-inputs": _flag("whatever is needed besides --from becomes an input, too"),
-    "type": _several("NAME:TYPE", "the type of a new input or output, as 'x:float[1,3,N]'; may be repeated", []),
-    "at": _several("T,...", "after these tensors or nodes, all at once; repeated for further cuts"),
-    "rule": _several("CODES", "before each place where one of these rules would fire, in the order of computation"),
-    "every": Option("after each N nodes, in the order of computation", "N", type=count),
-    "max-size": Option("so that no part has more bytes of weights, as 512M or 2G", "SIZE", type=size),
+    "auto-inputs": _flag("also make inputs of all other tensors that the part needs"),
+    "type": _several("NAME:TYPE", "the type of a new input or output, for example 'x:float[1,3,N]'; may be repeated", []),
+    "at": _several("T,...", "cut after these tensors or nodes, all at once; repeat for further cuts"),
+    "rule": _several("CODES", "cut before each place where one of these rules would fire, in the order of computation"),
+    "every": Option("cut after each N nodes, in the order of computation", "N", type=count),
+    "max-size": Option("cut so that no part has more bytes of weights, for example 512M or 2G", "SIZE", type=size),
     "map": _several(
         "OUT=IN",
-        "an output of a model and the input of a later one that it becomes; a.out=b.in, by the names of the files, where "
-        "out=in fits several; may be repeated",
+        "connect an output of a model to an input of a later one. If out=in is ambiguous, write a.out=b.in, with the names of "
+        "the files; may be repeated",
         [],
     ),
-    "beside": _flag("connect nothing but what --map says"),
-    "share": _several("NAME,...", "make one of inputs of one name; patterns with *", []),
-    "prefix": Option("what the names of each model are to begin with; one may be empty", "A,B,..."),
-    "outputs": _several("T,...", "which outputs remain, in their order (default: all that are not mapped)"),
+    "beside": _flag("connect only what --map names"),
+    "share": _several("NAME,...", "make one input of all inputs with the same name; patterns with *", []),
+    "prefix": Option("prefixes for the names of each model; one may be empty", "A,B,..."),
+    "outputs": _several("T,...", "the outputs that remain, in their order (default: all outputs that are not mapped)"),
     # versions, types and forms of models
-    "with-children": _flag("--drop also takes out all that is computed from a node"),
+    "with-children": _flag("--drop also removes everything that is computed from a node"),
     "ir": Option("the IR version", "K", type=count),
-    "restamp": _flag("only where no node has to be converted"),
-    "external": _flag("weights go into a file beside the model"),
-    "inline": _flag("weights go into the model"),
+    "restamp": _flag("change only the version; reject the model if a node must be converted"),
+    "external": _flag("write the weights to a file next to the model"),
+    "inline": _flag("write the weights into the model"),
     "location": Option("the data file, relative to the result (default: FILE.data)", "NAME"),
-    "threshold": Option("bytes of the weights that go there (1K)", "SIZE", default=1024, type=size_or_zero),
+    "threshold": Option("size of the smallest weight that goes there (default: 1K)", "SIZE", default=1024, type=size_or_zero),
     "dtype": Option("the type", choices=("float16", "bfloat16", "float32", "double")),
-    "layout": Option("the layout that inputs and outputs are to have", choices=("nhwc", "nchw")),
+    "layout": Option("the layout of inputs and outputs", choices=("nhwc", "nchw")),
     "keep": _several(
-        "NODES", "nodes that compute as before: names, patterns, op:TYPE, or A..B for all between two; may be repeated", []
+        "NODES",
+        "nodes that compute as before: names, patterns, op:TYPE, or A..B for all nodes between two; may be repeated",
+        [],
     ),
     "io": Option(
-        "what happens to the types of inputs and outputs (default: keep)", choices=("keep", "convert"), default="keep"
+        "keep or convert the types of inputs and outputs (default: keep)", choices=("keep", "convert"), default="keep"
     ),
     "ports": _several(
         "NAMES",
@@ -429,61 +437,68 @@ OPTIONS: dict[str, Option] = {
         [],
     ),
     "as": Option(
-        "the form of the result, where its ending does not say it (default: onnxtxt)",
+        "the form of the result, if the ending of the file does not select it (default: onnxtxt)",
         choices=("onnxtxt", "json", "textproto", "onnx"),
         dest="form",
     ),
     # what is shown of models
-    "modules": _flag("also nodes, parameters, multiplications and bytes, in all and by module"),
-    "stats": _flag("the same, and what the weights hold; with --nodes by node, too"),
-    "depth": Option("how deep modules are listed (default: 2)", "N", default=2, type=count),
+    "modules": _flag("also print nodes, parameters, multiplications and bytes, in total and by module"),
+    "stats": _flag("like --modules, and also print statistics of the weights; with --nodes also by node"),
+    "depth": Option("depth of the listed modules (default: 2)", "N", default=2, type=count),
     "open": _flag("open the page in the browser"),
-    "firing": Option("what happens in the N-th firing", "N", type=count),
-    "around": Option("the nodes around this one, by its name or that of an output", "NODE", shell_words="nodes"),
-    "hops": Option("how far --around goes (default: 2)", "N", default=2, type=count),
+    "firing": Option("draw the N-th firing", "N", type=count),
+    "around": Option("draw the nodes around this one, by its name or the name of an output", "NODE", shell_words="nodes"),
+    "hops": Option("number of steps that --around goes (default: 2)", "N", default=2, type=count),
     "layers": _flag("list every tensor that has a counterpart"),
     "rtol": Option("relative tolerance (default: 1e-4)", "X", default=1e-4, type=tolerance),
     "atol": Option("absolute tolerance (default: 1e-6)", "X", default=1e-6, type=tolerance),
-    "dump": _several("T,...", "also these tensors, what nodes make, or op:TYPE makes", []),
-    "runs": Option("so many runs of each model (default: what fits in --seconds)", "N", type=count),
-    "seconds": Option("for all timed runs together (default: 5)", "S", default=5.0, type=seconds),
-    "warmup": Option("runs of each before that (default: 5)", "N", default=5, type=count),
-    "threads": Option("for one model (default: the runtime decides)", "N", default=0, type=count),
-    "as-it-is": _flag("keep the runtime from optimizing the models"),
+    "dump": _several("T,...", "also return these tensors, all outputs of nodes, or op:TYPE for all nodes of an operator", []),
+    "runs": Option("number of runs of each model (default: as many as fit in --seconds)", "N", type=count),
+    "seconds": Option("seconds for all timed runs together (default: 5)", "S", default=5.0, type=seconds),
+    "warmup": Option("number of warm-up runs of each model (default: 5)", "N", default=5, type=count),
+    "threads": Option("number of threads for one model (default: the runtime decides)", "N", default=0, type=count),
+    "as-it-is": _flag("turn off the runtime's optimizations"),
     # rules
-    "symptom": Option("rules that repair what is rejected with this message; names and numbers in it do not count", "TEXT"),
-    "exporter": Option("rules for models of this exporter; `any`: those for models of all", "NAME"),
+    "symptom": Option(
+        "list rules that repair a model that a tool rejects with this message; names and numbers in the message are ignored",
+        "TEXT",
+    ),
+    "exporter": Option("list rules for models of this exporter; `any`: rules for models of all exporters", "NAME"),
     "packs": _flag("list the installed rule packs instead, for --rules pack:NAME"),
-    "bless": _flag("write what a rule makes into tests that expect something else, and show the difference first"),
+    "bless": _flag("write the result of the rule into tests that expect something else, and show the difference first"),
     "watch": _flag("run the tests again whenever a rule file changes"),
     "check": _flag("only list which files would change; exit code 1 if any"),
-    "samples": Option("instances wanted for each rule (default: 200)", "N", default=200, type=count),
+    "samples": Option("number of random models for each rule (default: 200)", "N", default=200, type=count),
     "seed": Option("random seed (default: 0)", "S", default=0, type=int),
-    "recorded": Option("recorded exports (default: tests/models beside the rules, if there)", "FOLDER"),
-    "update-lock": _flag("write the verdicts to the lock file beside the rules"),
+    "recorded": Option("folder of recorded exports (default: tests/models next to the rules, if it exists)", "FOLDER"),
+    "update-lock": _flag("write the verdicts to the lock file next to the rules"),
     "locked": _flag("run nothing; a rule that changed since it was verified is a finding"),
-    "no-lock": _flag("verify every rule, whatever the lock file says"),
-    "stdio": _flag("on standard input and output, as always; editors say it"),
+    "no-lock": _flag("verify every rule, and ignore the lock file"),
+    "stdio": _flag("use standard input and output, which is always the case; editors pass this option"),
 }
 
 _EDITS = (
-    ("rename", "OLD=NEW", "another name for a tensor or node; /PATTERN/REPLACEMENT/ for all that a regular expression fits"),
-    ("add-output", "T,...", "make outputs of tensors, of what nodes make, or of what all nodes of an operator make (op:Conv)"),
-    ("type", "NAME:TYPE", "the type of a new output that the model does not tell, as 'x:float[1,3,N]'"),
-    ("drop-output", "T,...", "take outputs away, and the nodes that nothing else needs"),
-    ("drop", "NODE,...", "take nodes out; who read one reads its first operand instead"),
-    ("insert-after", "T=OP", "put a node after a tensor, as 'x=Mul(_, 0.5)', 'x=Sub(_, @mean.npy)' or 'y=Softmax<axis=1>'"),
-    ("replace", "OLD=NEW", "another operator for all nodes of one, or for named nodes"),
-    ("set", "NODE.attr=VALUE", "set an attribute; none takes it away"),
-    ("shape", "INPUT:DIMS", "another shape of an input, as x:N,3,H,W; the whole graph follows"),
-    ("batch", "DIM", "a number or name for the first dimension of the inputs that share the first one's"),
-    ("dtype", "NAME=TYPE", "another element type of an input or output; a Cast is put between"),
-    ("constant", "INPUT=VALUE", "make an initializer of an input: @FILE.npy, @FILE.npz, a number or a list"),
-    ("free", "WEIGHT", "make an input of an initializer"),
-    ("set-weight", "W=VALUE", "other values for an initializer: @FILE.npy, or @FILE.npz by its name"),
-    ("strip", "WORDS", "take away doc, metadata, value_info, names (of nodes): a list of these words"),
-    ("doc", "TEXT", "the doc string of the model"),
-    ("meta", "KEY=VALUE", "an entry of the model's metadata; an empty value takes it away"),
+    ("rename", "OLD=NEW", "rename a tensor or node; /PATTERN/REPLACEMENT/ renames all that match a regular expression"),
+    ("add-output", "T,...", "make outputs of tensors, of all outputs of nodes, or of all nodes of an operator (op:Conv)"),
+    ("type", "NAME:TYPE", "the type of a new output that the model does not declare, for example 'x:float[1,3,N]'"),
+    ("drop-output", "T,...", "remove outputs, and the nodes that are then unused"),
+    ("drop", "NODE,...", "remove nodes; their readers read the first operand instead"),
+    (
+        "insert-after",
+        "T=OP",
+        "insert a node after a tensor, for example 'x=Mul(_, 0.5)', 'x=Sub(_, @mean.npy)' or 'y=Softmax<axis=1>'",
+    ),
+    ("replace", "OLD=NEW", "change the operator of all nodes of a type, or of named nodes"),
+    ("set", "NODE.attr=VALUE", "set an attribute; none removes it"),
+    ("shape", "INPUT:DIMS", "change the shape of an input, for example x:N,3,H,W; the whole graph follows"),
+    ("batch", "DIM", "set the first dimension of all inputs that share the first input's, to a number or a name"),
+    ("dtype", "NAME=TYPE", "change the element type of an input or output; a Cast is inserted"),
+    ("constant", "INPUT=VALUE", "turn an input into an initializer: @FILE.npy, @FILE.npz, a number or a list"),
+    ("free", "WEIGHT", "turn an initializer into an input"),
+    ("set-weight", "W=VALUE", "set the values of an initializer: @FILE.npy, or @FILE.npz by its name"),
+    ("strip", "WORDS", "remove doc, metadata, value_info, names (of nodes): a list of these words"),
+    ("doc", "TEXT", "set the doc string of the model"),
+    ("meta", "KEY=VALUE", "set an entry of the model's metadata; an empty value removes it"),
 )
 EDITS: dict[str, Option] = {name: Option(help, metavar, action=Edit, dest="edits") for name, metavar, help in _EDITS}
 """The options of `edit` that are edits, which it does in the order in which they are typed."""
@@ -504,25 +519,25 @@ WHICH_RULES = Group(
     "which rules",
     (
         *RULE_PATHS,
-        with_words("target", what="also rules that bring models into the form that they take"),
+        with_words("target", what="also run the rules that adapt models to them"),
         "select",
         "ignore",
         "guess",
         "set",
     ),
 )
-KNOWN_OF_MODEL = Group("what is known of the model", ("source", "constant-inputs"))
+KNOWN_OF_MODEL = Group("facts about the model", ("source", "constant-inputs"))
 CONFIGURATION = Group("configuration", (OneOf(("config", "no-config")), "show-settings"))
 RULES_AT_WORK: tuple[Element, ...] = (WHICH_RULES, KNOWN_OF_MODEL, CONFIGURATION)
 SELECTION: tuple[Element, ...] = (
     *RULES_AT_WORK,
     Group("limits", ("jobs", "scheduler", Limits("one model"), "sandbox", "max-firings", "timeout")),
     Group(
-        "what is told",
+        "output",
         (
             like(
                 "format",
-                help="how results are printed: as text (default), as JSON, or as annotations of a GitHub workflow",
+                help="format of the printed results: text (default), JSON, or annotations of a GitHub workflow",
                 choices=("text", "json", "github"),
             ),
             "report",
@@ -535,7 +550,7 @@ SELECTION: tuple[Element, ...] = (
 
 RESULTS: tuple[Element, ...] = (
     Group(
-        "where results go",
+        "results",
         (OneOf((like("output", help="the result of a single model; - is standard output"), "out", "in-place")),),
     ),
     OneOf(("force", "skip-existing", "resume", "update")),
@@ -545,13 +560,13 @@ RESULTS: tuple[Element, ...] = (
     "verify",
     with_words(
         "runtime",
-        what="loads the results, to list those that it still rejects; auto: where it is installed, of models that change, and "
-        "of others up to 256 MB",
+        what="loads the results, and lists those that it still rejects. auto: if it is installed, for models that change, and "
+        "for others up to 256 MB",
     ),
     like(
         "inputs",
-        help="inputs for --verify (.npz, by name; default: random ones and edge values); if the file also holds outputs, by "
-        "name or as out_0, out_1..., the result must give them",
+        help="inputs for --verify (.npz, by name; default: random inputs and edge values). If the file also holds outputs, by "
+        "name or as out_0, out_1..., the result must return them",
     ),
     "stamp",
     "record",
@@ -573,8 +588,8 @@ def result(output: str = "", stamp: bool = True) -> tuple[Element, ...]:
         "diff",
         with_words(
             "runtime",
-            what="is asked if it takes the result, and small models are run before and after; yes: models up to 1 GiB as well; "
-            "auto: where it is installed",
+            what="loads the result, and runs small models before and after; yes: also models up to 1 GiB; auto: if it is "
+            "installed",
         ),
         like(
             "stamp",

@@ -40,12 +40,12 @@ COMMANDS = tuple(command for commands in GROUPS.values() for command in commands
 
 EPILOG = """\
 examples:
-  rewriter check net.onnx                        what is wrong with a model, and which rules repair it
+  rewriter check net.onnx                        print the defects of a model, and the rules that repair them
   rewriter fix net.onnx -o net.fixed.onnx        repair it; rewriter fix exported/ --out repaired/ repairs a folder
   rewriter plan net.onnx -o plan.toml            decide on each rewrite first, then: rewriter apply plan.toml
   rewriter optimize net.onnx -o small.onnx       make it smaller and faster
   rewriter audit net.onnx net.fixed.onnx         check that a result is what its record says
-  rewriter fix --show-settings                   print what a configuration file sets
+  rewriter fix --show-settings                   print the settings of a configuration file
 
 `rewriter help COMMAND` explains a command, a rule (MX001) or a message (E103).
 

@@ -55,7 +55,7 @@ def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence
     if args.dry_run:
         return
     if args.output is None:
-        raise RewriterError("say where the result goes with -o FILE, or try with --dry-run")
+        raise RewriterError("name the result with -o FILE, or pass --dry-run")
     if args.output == STDOUT:
         check_stdout()
         return

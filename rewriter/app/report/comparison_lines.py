@@ -185,7 +185,7 @@ def layers_lines(before: str, after: str, found: Comparison, style: Style) -> It
     for layer in found.outputs:
         yield from _output(layer, style)
     for name in found.missing:
-        yield style.paint("red", f"output {clean(name)}: only one of the models gives it")
+        yield style.paint("red", f"output {clean(name)}: only one of the models returns it")
     if found.layers:
         yield style.paint("cyan", f"@@ tensors: {len(found.layers)} of {found.pairs} pairs @@")
         yield from (_row(layer, style) for layer in found.layers)

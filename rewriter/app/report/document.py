@@ -28,7 +28,7 @@ class FileRecord:
     """A file that was read or written.
 
     Attributes:
-        role: "input" and "output" are the model before and after, "input data" and "output data" the files beside it with its
+        role: "input" and "output" are the model before and after, "input data" and "output data" the files next to it with its
             weights, "source" is the framework's own file.
         path: as it was given; of data, as the model refers to it.
         sha256: of its bytes, in hexadecimal; null when it cannot be read.
@@ -43,18 +43,18 @@ class FileRecord:
 
 @record(frozen=True, slots=True)
 class RuleRecord:
-    """A rule that fired, was blocked, was rolled back or answers a refusal.
+    """A rule that fired, was blocked, was rolled back or repairs a rejected model.
 
     Attributes:
         title: the first line of its doc comment.
         kind: what it promises: "exact", "approx", "repair", "lossy" or "interface".
         severity: "error", "warning" or "info".
         path: the file that it stands in.
-        sha256: of what it says; layout and comments do not change it.
+        sha256: SHA-256 of its meaning; layout and comments do not change it.
         exporters: whose models it is for; empty for any.
         versions: of the exporter, as comparisons, or null.
         issues: upstream threads.
-        symptoms: words with which a tool refuses such a model.
+        symptoms: error messages with which a tool rejects such a model.
         description: its doc comment after the title.
     """
 
@@ -104,7 +104,7 @@ class SkippedRecord:
 
 @record(frozen=True, slots=True)
 class AnswerRecord:
-    """A rule whose symptom is what ONNX Runtime says against the model; `score` says how well they agree, at most 1."""
+    """A rule whose symptom matches the error message of ONNX Runtime; `score` is the similarity, at most 1."""
 
     rule: str
     symptom: str
@@ -113,10 +113,10 @@ class AnswerRecord:
 
 @record(frozen=True, slots=True)
 class ExpectationRecord:
-    """What the framework's own numbers say of a model (`check --expect`).
+    """The comparison of a model with the framework's own outputs (`check --expect`).
 
     Attributes:
-        data: the file with these numbers.
+        data: the file with these outputs.
         before: how the model is off, or why it does not run; "" when it gives them.
         after: the same after the rules that run by default.
         first: the first node whose result differs from that of a model that is right.
@@ -149,8 +149,8 @@ class ModelRecord:
     Attributes:
         path: the file read.
         output: the file written, or null.
-        status: of fix "changed", "unchanged", "refused" (not changed, and ONNX Runtime refuses it) or "failed"; of check
-            "findings", "clean", "refused" (also by a consumer that was asked) or "failed".
+        status: of fix "changed", "unchanged", "refused" (not changed, and ONNX Runtime rejects it) or "failed"; of check
+            "findings", "clean", "refused" (also if a consumer of --ask rejects it) or "failed".
         error: why it failed, or null.
         exporter: who wrote the model as far as is known, or null.
         source: the framework's own file that was used, or null.
@@ -159,8 +159,8 @@ class ModelRecord:
         nodes: of the model and of the result of `optimize`, bodies counted and Constant nodes not; null for other commands.
         refusal: why ONNX Runtime does not load the model as it is; "" when it does, null when it was not asked.
         remaining: of fix, why ONNX Runtime does not load the result; "" when it does, null when it was not asked.
-        unjudged: judges that did not say whether they take the model or the result, a sentence of each: why they did not.
-        answers: rules that answer what ONNX Runtime says.
+        unjudged: checks that gave no verdict on the model or the result, a sentence for each with the reason.
+        answers: rules that repair the error of ONNX Runtime.
         seconds: time for the whole model.
         files: what was read and written, with hashes; "source" and data only where there are any.
         stop: why the run of the rules ended: "fixpoint" when nothing fires any more, else the kind of the first of `stops`;
@@ -170,16 +170,16 @@ class ModelRecord:
         blocked: what an unknown fact, or an error, kept from being decided.
         skipped: how many of the selected rules were not tried on this model; `skipped` of the report says which, and why.
         stops: everything that was stopped.
-        notes: what else is to be said.
-        rolled_back: what was taken back since the model was worse with it.
+        notes: further remarks.
+        rolled_back: firings that were rolled back because they made the model worse.
         suppressed: firings that a configuration forbids.
-        questions: where repairs would fit that only the author can decide about; a check asks.
-        judged: what the judges of validity said of the result; empty when nothing was changed or written.
-        verification: what a comparison of numbers showed, or null when none was asked for.
-        unfinished: whether something is left: a rule failed, the run was stopped, a rewrite was rolled back, or the numbers are
-            not those that the framework computed.
-        expectation: what the framework's own numbers say; null when there are none.
-        asked: what consumers make of the model as it is; `asked_after`: of the result of a repair.
+        questions: places of repairs that only the author of the model can decide about.
+        judged: the verdicts of the checks on the result; empty if the model was not changed or written.
+        verification: the comparison of outputs before and after, or null without --verify.
+        unfinished: whether something is left: a rule failed, the run was stopped, a rewrite was rolled back, or the outputs
+            differ from the outputs of the framework.
+        expectation: the comparison with the framework's own outputs; null without --expect.
+        asked: the results of consumers (--ask) for the model as it is; `asked_after`: for the result of a repair.
         steps: of a recipe, that the result needed.
         earlier: whether an earlier run did this, and its journal is all that is known of it.
     """
@@ -220,7 +220,7 @@ class ModelRecord:
 
     @property
     def refused(self) -> str:
-        """What ONNX Runtime says against the result of a repair, or against the model of a check; "" for nothing."""
+        """The error message of ONNX Runtime for the result of a repair, or for the model of a check; "" if it loads."""
         return (self.refusal if self.remaining is None else self.remaining) or ""
 
     def file(self, role: FileRole) -> FileRecord | None:
@@ -230,16 +230,16 @@ class ModelRecord:
 
 @record(frozen=True, slots=True)
 class TotalsRecord:
-    """Models of a call, or of a part of it. Each is changed, unchanged or failed; one that was refused before loads now, is
-    still refused, or is not judged.
+    """Models of a call, or of a part of it. Each is changed, unchanged or failed. One that was rejected before loads now, is
+    still rejected, or is not checked.
 
     Attributes:
         unchanged: those also that were looked at and left alone.
-        refused_before: ONNX Runtime refuses the model as it was.
-        still_refused: it refuses the result; of check, the model.
-        numbers_changed: `--verify` found other numbers than before.
-        rolled_back: something was taken back since the model was worse with it.
-        unjudged: a judge did not say whether it takes the model.
+        refused_before: ONNX Runtime rejects the model that was read.
+        still_refused: it rejects the result; of check, the model.
+        numbers_changed: `--verify` found outputs that differ.
+        rolled_back: a firing was rolled back because it made the model worse.
+        unjudged: a check gave no verdict.
     """
 
     models: int = 0
@@ -256,7 +256,7 @@ class TotalsRecord:
 
 @record(frozen=True, slots=True)
 class ReasonRecord:
-    """Why models are still refused: what ONNX Runtime says of one, of how many it says the like, and the rules that answer.
+    """A reason for which models are still rejected: an error message, the number of its models, and the rules that repair them.
 
     Attributes:
         example: the path of this one.
@@ -275,7 +275,7 @@ class FleetRecord:
     Attributes:
         total: of all.
         exporters, folders, rules: of parts; a model counts with each rule that fired in it or was rolled back.
-        reasons: messages of refusal, those that differ in names and numbers only as one; the most frequent first.
+        reasons: error messages, the most frequent first; messages that differ only in names and numbers count as one.
     """
 
     total: TotalsRecord = field(default_factory=TotalsRecord)
@@ -292,9 +292,9 @@ class Summary:
     Attributes:
         models: how many there were.
         statuses: models by status.
-        refused: models that ONNX Runtime refuses: of check as they are, of fix as they are written.
-        mismatched: models whose outputs are not those that the framework computed, and that ONNX Runtime does not refuse.
-        unjudged: models of which a judge did not say whether it takes them.
+        refused: models that ONNX Runtime rejects: of check as they are, of fix as they are written.
+        mismatched: models that ONNX Runtime loads and whose outputs differ from the framework's outputs.
+        unjudged: models for which a check gave no verdict.
         unfinished: models with something that could not be repaired.
         rolled_back: entries under `rolled_back` of all models.
         firings: by rule, of the models that did not fail.
@@ -327,7 +327,7 @@ class Report:
         rule_set: the rules that were selected.
         rules: those of them that did something, by code.
         models: in the order of the input.
-        skipped: selected rules that were not tried on models, by reason; told once for all models.
+        skipped: selected rules that were not tried on models, by reason; listed once for all models.
     """
 
     schema: int
@@ -355,7 +355,7 @@ def place_text(at: Firing | Blocked | RolledBack | Suppressed | Question) -> str
 
 
 def rolled_place(rolled: RolledBack) -> str:
-    """Where a firing was taken back."""
+    """The place of a firing that was rolled back."""
     return place_text(rolled) if rolled.place else f"everywhere ({number(rolled.times, 'place')})"
 
 
@@ -399,6 +399,11 @@ def verb(report: Report) -> str:
     return "finding" if report.command == "check" else "rewrite"
 
 
+def status_text(status: str) -> str:
+    """The status of a model as pages show it."""
+    return {"refused": "rejected", "findings": "with findings"}.get(status, status)
+
+
 def severity(report: Report, code: str) -> str:
     """The severity of a rule."""
     rule = report.rule(code)
@@ -411,12 +416,12 @@ def has_something(model: ModelRecord) -> bool:
     return bool(found)
 
 
-# What the owner of many models reads first: how many load that did not, which are still refused and why, where and by what.
+# The owner of many models reads first: how many load now, which are still rejected and why, where and by which rule.
 #
-# Everything is counted as models come; messages of refusal that differ in names and numbers only are one.
+# Models are counted as they arrive. Error messages that differ only in names and numbers count as one.
 
 MOST_GROUPS = 100_000
-"""Folders, or messages, that are told apart; the rest is one group."""
+"""The most folders, or messages, with a group of their own; the rest is one group."""
 
 REST = "(other)"
 LISTED = 20  # messages in a report
@@ -492,8 +497,8 @@ COLUMNS: Mapping[str, str] = {
 
 
 def facts_of(one: ModelRecord) -> tuple[bool, ...]:
-    """Which columns a model counts in, in their order. It is changed, unchanged or failed; if it was refused before, it loads
-    now, is still refused, or is not judged.
+    """Which columns a model counts in, in their order. It is changed, unchanged or failed; if it was rejected before, it loads
+    now, is still rejected, or is not checked.
     """
     failed = bool(one.error)
     changed = not failed and one.status in ("changed", "findings")

@@ -197,7 +197,7 @@ def _weight(weight: WeightStats) -> str:
     parts += [f"{count:,} {word}" for count, word in ((weight.nan, "NaN"), (weight.inf, "infinite")) if count]
     if weight.constant:
         zeros = f", {weight.dead:,} of them 0" if weight.dead else ""
-        parts.append(f"{weight.constant:,} of {weight.channels:,} channels hold one number{zeros}")
+        parts.append(f"{weight.constant:,} of {weight.channels:,} channels hold one value{zeros}")
     text = "; ".join([*parts, *([weight.problem] if weight.problem else [])])
     return clean(f"{weight.name}  {weight.type}[{','.join(map(str, weight.shape))}]  {text}")
 

@@ -16,7 +16,7 @@ PLACES = 8  # places listed of one rule in `fix_lines`
 SHOWN = 3  # in `check_lines`
 SMALL, NARROW = 6, 160  # lines of a change that a check shows, and their characters
 TOLERANCE = 2e-3  # of recorded outputs, for their largest value
-FINDINGS = {"verified": "green", "not verified": "yellow", "numbers changed": "yellow", "wrong numbers": "red"}
+FINDINGS = {"verified": "green", "not verified": "yellow", "outputs changed": "yellow", "wrong outputs": "red"}
 
 
 def outcome_lines(refusal: str | None, remaining: str | None, log: Log, style: Style) -> Iterator[str]:
@@ -101,7 +101,7 @@ def rejection_lines(
     `advice` is what to do, where that is to be printed.
     """
     if refusal.startswith(RUN_FAILURE):
-        yield f"{style.paint('red', 'fails')} in ONNX Runtime on made-up inputs: {clean(refusal.removeprefix(RUN_FAILURE))}"
+        yield f"{style.paint('red', 'fails')} in ONNX Runtime on generated inputs: {clean(refusal.removeprefix(RUN_FAILURE))}"
     else:
         yield f"{style.paint('red', 'rejected')} by ONNX Runtime: {clean(refusal)}"
     if firing := [style.paint("cyan", code) for code in answers if code in log.counts]:
@@ -213,8 +213,8 @@ def profile_lines(profile: Profile, style: Style) -> Iterator[str]:
         yield f"and {len(costs) - len(dearest)} more rules"
 
 
-def summary_line(command: str, summary: Summary) -> str:
-    """The last line of results: what became of the models, each counted once."""
+def models_by_status(command: str, summary: Summary) -> str:
+    """The models by what became of them, each counted once."""
     statuses, rejected, differ = summary.statuses, summary.refused, summary.mismatched
     worked_on = statuses.get("findings", 0) + statuses.get("changed", 0) + statuses.get("refused", 0) - rejected - differ
     groups = [(rejected, "rejected by ONNX Runtime"), (differ, "not as expected"), (worked_on, "with findings")]
@@ -222,7 +222,12 @@ def summary_line(command: str, summary: Summary) -> str:
         done = "repaired" if command == "fix" else "changed"
         groups = [(worked_on, done), (rejected, "still rejected by ONNX Runtime")]
     groups += [(statuses.get(word, 0), word) for word in ("failed", "unchanged", "clean")]
-    by_status = ", ".join(f"{number:,} {name}" for number, name in groups if number)
+    return ", ".join(f"{number:,} {name}" for number, name in groups if number)
+
+
+def summary_line(command: str, summary: Summary) -> str:
+    """The last line of results: the models by status, and how often rules fired."""
+    by_status = models_by_status(command, summary)
     loads = summary.fleet.total.loads_now
     if loads and summary.models > 1:
         by_status += f"; {loads:,} load{'s' * (loads == 1)} now that ONNX Runtime rejected before"

@@ -73,7 +73,7 @@ def effective(context: RecordedGraph, node: gs.Node, name: str) -> Any:
     """Explicit value, schema default or computed default; ABSENT when there is none of them, UNKNOWN when it cannot be told."""
     found = explicit(node, name)
     if isinstance(found, gs.Node.AttributeRef):
-        return context.doubt(f"attribute {name} of {label(node)} is whatever the caller of the function says")
+        return context.doubt(f"attribute {name} of {label(node)} depends on the caller of the function")
     if found is not ABSENT:
         return found
     domain = node.domain or ""

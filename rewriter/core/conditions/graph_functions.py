@@ -341,7 +341,7 @@ def _only_item(context: RecordedGraph, node: gs.Node) -> Any:
 def _number(context: RecordedGraph, array: np.ndarray[Any, Any], what: str) -> Any:
     flat = array.reshape(-1)
     if not flat.size or flat.dtype.kind not in "biuf" or not (flat == flat[0]).all():
-        return context.doubt(f"{what} does not hold one number throughout")
+        return context.doubt(f"{what} does not hold the same value everywhere")
     return flat[0].item()
 
 

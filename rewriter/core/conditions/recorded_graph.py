@@ -210,7 +210,7 @@ class RecordedGraph:
 
     def source_key(self, node: gs.Node) -> Any:
         """The node's name in the source information, or UNKNOWN."""
-        remedy = "give the framework's own file: --source model-symbol.json, or a JSON/CSV table keyed by node name"
+        remedy = "pass the framework's own file: --source model-symbol.json, or a JSON/CSV table keyed by node name"
         if self.source is None:
             return self.doubt(f"no source information for {label(node)}", remedy)
         key = self.source.node_for(node.name, [tensor.name for tensor in node.outputs])

@@ -71,7 +71,7 @@ class Attempt:
             if fired is not None:
                 return fired
         except TooManyAttempts:
-            self._block(compiled, root, "too many ways to match here; the search was given up", error=True)
+            self._block(compiled, root, "too many ways to match here; the search was stopped", error=True)
         except (Failure, RewriterError, *MISTAKES) as failure:
             self._block(compiled, root, _words(failure), error=True)
         else:

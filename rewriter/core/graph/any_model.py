@@ -80,7 +80,7 @@ def as_file(model: AnyModel) -> Iterator[tuple[str, bool]]:
         yield os.fspath(message), False
         return
     if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in message.graph.initializer):
-        raise RewriterError("the model refers to data in other files; save it, and give the path")
+        raise RewriterError("the model refers to data in other files; save it, and pass the path")
     if not message.ByteSize():
         raise RewriterError("the model is empty: the message has no fields")
     with TemporaryDirectory(prefix="rewriter-") as folder:

@@ -1,11 +1,10 @@
-"""A model: the graph that rules and scripts edit, and the message everything else of it is kept in.
+"""A model: its graph, which rules and scripts edit, and its message, which keeps everything else.
 
     model = load("net.onnx")
     ...                         # edit model.graph, a gs.Graph
     model.save("net.fixed.onnx")
 
-What was not edited is written back as it was read, and a model that was not edited at all gives the very bytes it was read
-from.
+Unedited parts are written back as they were read. An unedited model is written byte for byte.
 """
 
 from __future__ import annotations
@@ -55,15 +54,15 @@ class Model:
     """A model that can be edited and written back.
 
     Attributes:
-        graph: its graph, with subgraphs and local functions in it (`graph.functions`). Model-level facts that graphsurgeon
-            knows are edited there: opset, import_domains, ir_version, producer_name, producer_version; the model's own
-            doc_string is `graph.model_doc_string`.
-        path: the file it was read from, None for a model from a message.
-        folder: against which external data are resolved; None when unknown.
-        metadata: metadata_props by key, to be edited.
-        marks_nodes: whether nodes are written with the rules that made or changed them, where ir_version is 10 or newer.
+        graph: its graph, with subgraphs and local functions (`graph.functions`). Edit these fields of the model in the graph:
+            opset, import_domains, ir_version, producer_name and producer_version. The model's own doc_string is
+            `graph.model_doc_string`.
+        path: the file that it was read from, None for a model from a message.
+        folder: the folder of external data, None if it is unknown.
+        metadata: metadata_props by key; you may edit it.
+        marks_nodes: whether nodes are written with the rules that made or changed them, if ir_version is 10 or newer.
         constant_inputs: whether an initializer that is also a graph input is constant: "yes", "no" (a caller may override it),
-            or "auto": yes when ir_version < 4, all initializers are listed so, or MXNet or Caffe2 wrote the model.
+            or "auto": yes if ir_version < 4, if all initializers are inputs, or if MXNet or Caffe2 wrote the model.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class Model:
         path: Path | None = None,
         weights: WeightFile | None = None,
     ) -> None:
-        """`load` and `from_proto` are the ways to get a model; `raw` is its message, with nodes left as bytes."""
+        """Use `load` or `from_proto` to get a model. `raw` is its message, with nodes as bytes."""
         self._raw = raw
         self._proto: onnx.ModelProto | None = None
         self._weights = weights
@@ -93,7 +92,7 @@ class Model:
         return f"<Model {self.path or self.graph.name}: {number:,} node{'s' * (number != 1)}, opset {self.graph.opset}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: inputs and outputs with their types."""
+        """HTML for notebooks: inputs and outputs with their types."""
         from rewriter.core.notebook import table
 
         sides = (("input", self.graph.inputs), ("output", self.graph.outputs))
@@ -102,19 +101,19 @@ class Model:
 
     @classmethod
     def from_proto(cls, proto: onnx.ModelProto, base_dir: str | os.PathLike[str] | None = None) -> Model:
-        """The model of a message, which is copied.
+        """Makes a model from a message, which is copied.
 
         Args:
-            proto: a model, as it is; nothing is checked.
-            base_dir: folder of external data.
+            proto: the message; it is not checked.
+            base_dir: the folder of external data.
         Raises:
-            RewriterError: it has names that are not UTF-8, or subgraphs more than 34 levels deep.
+            RewriterError: the message has names that are not UTF-8, or subgraphs more than 34 levels deep.
         """
         return cls(raw_message(RawModel, proto), None if base_dir is None else Path(base_dir))
 
     @property
     def proto(self) -> onnx.ModelProto:
-        """The model as it was read. Not to be changed. Of a large model the weights are read for it, at every call."""
+        """The model as it was read. Do not change it. The weights of a large model are read at every access."""
         if self._weights is not None:
             return _complete(_serialised(self._raw))
         if self._proto is None:
@@ -128,18 +127,18 @@ class Model:
 
     @property
     def inputs_are_constant(self) -> bool:
-        """What `constant_inputs` comes to for this model."""
+        """Whether initializers that are also graph inputs are constant, by `constant_inputs`."""
         if self.constant_inputs != "auto":
             return self.constant_inputs == "yes"
         return self._lists_all() or detect(self.graph).name in LISTING_EXPORTERS
 
     @property
     def overridable(self) -> frozenset[str]:
-        """Names of initializers that are no constants: training sets them, or a caller may (see `constant_inputs`)."""
+        """Names of initializers that are not constant: training sets them, or a caller may (see `constant_inputs`)."""
         return set_by_training(self.training_info) | (frozenset() if self.inputs_are_constant else self.listed)
 
     def drop(self, constant: gs.Constant) -> None:
-        """Removes an initializer, from whichever graph holds it. One that something still uses is written nevertheless."""
+        """Removes an initializer from the graph or subgraph that holds it. If a node still reads it, it is still written."""
         waiting: list[gs.Graph] = [self.graph, *self.graph.functions]
         while waiting:
             graph = waiting.pop()
@@ -149,36 +148,37 @@ class Model:
             waiting.extend(graph.subgraphs())
 
     def to_proto(self) -> onnx.ModelProto:
-        """The model as it is now, as a new message. Unedited it equals `proto`.
+        """Returns the model as it is now, as a new message. The message of an unedited model equals `proto`.
 
         Raises:
-            RewriterError: something in the graph cannot be written (an attribute value of no ONNX type, a name that is no
-                text), or weights that it needs cannot be read.
+            RewriterError: a part of the graph cannot be written (an attribute value of no ONNX type, a name that is no text),
+                or weights cannot be read.
         """
         return _complete(_serialised(self._message()))
 
     def outline(self) -> Outline:
-        """The model as it is now without the weights that stayed in a file; errors as for `to_proto`."""
+        """Returns the model as it is now, without the weights that stayed in a file. Raises errors as `to_proto` does."""
         return outline(_serialised(self._message()))
 
     def sketch(self) -> onnx.ModelProto:
-        """The model as it is now, to be looked at: weights that stayed in a file are not in it, and can be read all the same.
+        """Returns the model as it is now, for inspection only. Weights that stayed in a file are not in the message, but can be
+        read.
 
-        Raises RewriterError as `to_proto`.
+        Raises errors as `to_proto` does.
         """
         message: onnx.ModelProto = onnx.ModelProto.FromString(_serialised(self._message(wait=False)))
         return message
 
     @property
     def edited(self) -> bool:
-        """Whether the model differs from what was read; asks by comparing all of it."""
+        """Whether the model differs from the model that was read. Compares the whole model at every access."""
         return _serialised(self._message()) != _serialised(self._raw)
 
     def read_digest(self) -> str:
-        """SHA-256 of the file that the model was read from, in hexadecimal.
+        """Returns the SHA-256 of the file that the model was read from, in hexadecimal.
 
         Raises:
-            RewriterError: the file was changed meanwhile, or the model is from none.
+            RewriterError: the file has changed since, or the model was not read from a file.
         """
         if self._weights is not None:
             return digest([Payload(self._weights, 0, self._weights.size)])
@@ -190,29 +190,29 @@ class Model:
         return digest([data])
 
     def digest_to_record(self) -> str:
-        """`read_digest`, to be put into `metadata`; of a large model a text that stands for it until the model is written."""
+        """Returns `read_digest` for `metadata`; for a large model, a placeholder that is replaced when the model is written."""
         if self._weights is None:
             return self.read_digest()
         self._late = self._late or LateDigest(self._weights)
         return self._late.placeholder
 
     def written_digest(self) -> str:
-        """SHA-256 of what `save` would write, in hexadecimal. Raises RewriterError as it does."""
+        """Returns the SHA-256 of the bytes that `save` would write, in hexadecimal. Raises errors as `save` does."""
         return digest(self._pieces(_serialised(self._message())))
 
     @property
     def is_large(self) -> bool:
-        """Whether the model was read from a file so large that its weights were left there."""
+        """Whether the file of the model is so large that its weights were not read."""
         return self._weights is not None
 
     @property
     def training_info(self) -> Any:
-        """What is said of training the model, which is written as it stands here."""
+        """The training information of the model. It is written as it was read."""
         return self._raw.training_info
 
     @property
     def configurations(self) -> Any:
-        """The sets of devices that nodes say they run on, which are written as they stand here."""
+        """The device configurations that nodes refer to. They are written as they were read."""
         return self._raw.configuration
 
     def save(
@@ -220,13 +220,13 @@ class Model:
     ) -> None:
         """Writes the model, at once or not at all. An unedited model is written byte for byte as it was read.
 
-        External data files that it refers to are copied along into another folder, to the same relative place.
+        If `path` is in another folder, external data files are copied to the same relative place in it.
 
         Args:
-            path: the file; its folder must exist. A symbolic link is refused.
-            force: replace an existing file (and differing external data files).
-            as_read: the caller knows that nothing was edited, so that nothing is compared.
-            serialised: the bytes of the model as it is now, where the caller has them.
+            path: the file; its folder must exist. A symbolic link is rejected.
+            force: replace an existing file, and external data files that differ.
+            as_read: the caller knows that the model was not edited, so that no comparison is needed.
+            serialised: the bytes of the model as it is now, if the caller has them.
         Raises:
             RewriterError: the target exists, cannot be written, or the model would exceed 2 GiB.
         """
@@ -341,10 +341,10 @@ class Model:
 
 
 def load(path: str | os.PathLike[str]) -> Model:
-    """Reads a model. What the ONNX checker refuses is read too; external data are not touched until a value is asked for.
+    """Reads a model, also if the ONNX checker rejects it. External data are read when a value is first used.
 
     Raises:
-        RewriterError: the file is missing or no ONNX model, with one line saying what it seems to be.
+        RewriterError: the file is missing, or it is no ONNX model; the message names its apparent format.
     """
     file = Path(path)
     found = read_model_file(file, raw_model)

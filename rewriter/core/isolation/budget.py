@@ -220,7 +220,7 @@ STAGES = {
     "facts": "inferring types and shapes",
     **dict.fromkeys(("conditions", "matching", "rewriting", "engine", "model_faults", "dim_follow"), "running the rules"),
     "explain": "explaining the rule",
-    "proof": "judging the model",
+    "proof": "checking the model",
     **dict.fromkeys(("inspect", "diff"), "looking at the model"),
     "source": "reading the framework's file",
     "provenance": "checking the record",

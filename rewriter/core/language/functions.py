@@ -239,18 +239,18 @@ _FAULTS = (
     Fault(
         "branch_inputs",
         "inputs that branches of If declare, which they do not have",
-        "the branches read the tensors of these names around them, or else the further operands of If",
+        "the branches read the tensors with these names in the outer graph, or else the further operands of If",
     ),
     Fault("missing_imports", "domains of operators that the model or function does not import", "they are imported"),
-    Fault("unused_imports", "domains that are imported and of which there is no operator", "the imports go"),
+    Fault("unused_imports", "domains that are imported although no operator is from them", "the imports are removed"),
     Fault(
         "misdeclared_tensors",
-        "inner tensors whose declared type or shape contradicts what their node gives",
+        "inner tensors whose declared type or shape contradicts the result of their node",
         "they are declared as they are",
     ),
     Fault(
         "misdeclared_outputs",
-        "outputs whose declared shape contradicts what their node gives, or calls a known dimension otherwise",
+        "outputs whose declared shape contradicts the result of their node, or has another name for a known dimension",
         "they are declared as they are",
         interface=True,
     ),
@@ -262,9 +262,11 @@ _FAULTS = (
     Fault(
         "equal_nodes",
         "nodes that compute what an earlier node of the same graph computes, from the same operands",
-        "their readers read the earlier one, and they go",
+        "their readers read the earlier node, and they are removed",
     ),
-    Fault("function_calls", "nodes that call a local function", "the body takes their place; functions that nobody calls go"),
+    Fault(
+        "function_calls", "nodes that call a local function", "the body takes their place; functions without a call are removed"
+    ),
     Fault(
         "listed_initializers",
         "initializers that are listed as inputs",

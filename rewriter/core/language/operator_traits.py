@@ -72,7 +72,7 @@ WORDS = {
     "elementwise": "each element of the result comes of the element of the first operand at its place",
     "any_size": "it computes the same for every height, width or length",
     "moves": "it moves data and computes nothing",
-    "keeps_sign": "it makes nothing negative of data that are not; what only moves data needs no word for it",
+    "keeps_sign": "its result has no negative value if its data have none; operators that only move data need no entry",
     "pads": "it moves data, and there is more in the result than elements of the first operand",
     "along": "it keeps the length of an axis and computes each element from all of it",
     "flattens": "before opset 13 it took all axes from one on for one",
@@ -80,7 +80,7 @@ WORDS = {
     "commutative": "its operands are tried in every order",
     "associative": "chains of it, of two operands each, may be grouped as one likes",
     "old_kernel": "ONNX Runtime runs the forms that it had before opset 7",
-    "draws": "it gives other numbers each time",
+    "draws": "it returns other values each time",
     "bodies": "what its operands are is followed into graphs of its own, and out of them",
 }
 """What the words of a row mean."""

@@ -83,7 +83,7 @@ def operator_names(op: ast.Op, settings: Mapping[str, Any]) -> tuple[str, str]:
         return ("" if op.domain == "ai.onnx" else op.domain), op.name
     value = settings.get(op.name)
     if not isinstance(value, str) or not value:
-        raise RewriterError(f"parameter `{op.name}` must name an operator; give it with --set CODE.{op.name}=domain::Op")
+        raise RewriterError(f"parameter `{op.name}` must name an operator; set it with --set CODE.{op.name}=domain::Op")
     domain, _, name = value.replace("::", ".").rpartition(".")
     return ("" if domain == "ai.onnx" else domain), name
 

@@ -109,7 +109,7 @@ def keeps_order(follower: Follower, node: gs.Node) -> bool:
 
 
 def _cuts(read: Shape | None, output_shape: Shape | None) -> list[tuple[int, int]] | None:
-    """Where both shapes have had equally many elements, from the first dimension on; None where that cannot be told."""
+    """Where both shapes have had equally many elements, from the first dimension on; None where that cannot be determined."""
     if read is None or output_shape is None or None in read or None in output_shape:
         return None
     named = {
@@ -168,7 +168,7 @@ class DimensionWalk(Follower):
                 self._pass(node)
         for tensor in self.index.graph.outputs:
             if self.ratios(tensor) is None and self.grows(tensor) and not self.any_size:
-                raise DoesNotFlow(f"what becomes of it in the output {label(tensor)} cannot be told")
+                raise DoesNotFlow(f"what becomes of it in the output {label(tensor)} cannot be determined")
         self._declare()
 
     # --- nodes -------------------------------------------------------------------------------------------------------------
@@ -213,13 +213,13 @@ class DimensionWalk(Follower):
                 continue
             old, new = self.old.shape(tensor), self.new.shape(tensor)
             if old is None:
-                return "what it gives cannot be told"
+                return "its result cannot be determined"
             ratios = self.ratios(tensor)
             if ratios is not None and (twice := {ratio for ratio in ratios if ratio != 1 and ratios.count(ratio) > 1}):
                 return f"it is in {ratios.count(twice.pop())} dimensions of the result {_shown(old)}"
             if ratios is None:
                 if new is None:
-                    return f"what becomes of its result {_shown(old)} cannot be told"
+                    return f"what becomes of its result {_shown(old)} cannot be determined"
                 return f"its result {_shown(old)} does not change in proportion to the size"
             growing = growing or self.grows(tensor) or None in old
         if growing or node.op in READERS or self.old.value(node.outputs[0]) != self.new.value(node.outputs[0]):
@@ -275,7 +275,7 @@ class SizeWalk(DimensionWalk):
 
     def _wrong(self, node: gs.Node) -> str | None:
         if traits(node.op).shape == "reshape" and not keeps_order(self, node):
-            return "the shape that it is given holds the old size"
+            return "its shape operand holds the old size"
         reason = super()._wrong(node)
         return None if reason is None or takes_any_size(self, node) else reason
 

@@ -373,7 +373,7 @@ def concat(follower: Follower, node: gs.Node) -> bool:
     places = [i for i, ratio in enumerate(ratios) if ratio != 1 and i != axis % len(ratios)]
     axes = dict(zip(places, places, strict=True))
     if not axes:
-        raise DoesNotFlow.through(node, ", which puts something else beside it")
+        raise DoesNotFlow.through(node, ", which joins it with another tensor")
     return sum(repeat(follower, node, position, lead, axes) for position in range(len(node.inputs))) > 0
 
 

@@ -89,11 +89,11 @@ class EditCheck:
         """`mend model.unsorted_nodes`."""
         fault = FAULTS.get(mend.fault) if mend.base == "model" else None
         if fault is None:
-            notes = (f"what can be mended: {', '.join(FAULTS)}",)
+            notes = (f"faults that can be repaired: {', '.join(FAULTS)}",)
             known = [f"write model.{mend.fault}"] if mend.fault in FAULTS else []
             helps = tuple(known) or did_you_mean(mend.fault, FAULTS)
             message = f"`{mend.base}.{mend.fault}` is no kind of fault"
-            self.context.report("E210", message, mend.span, "nothing to mend", notes, helps)
+            self.context.report("E210", message, mend.span, "nothing to repair", notes, helps)
             return
         self._whole_model(mend.span)
         if fault.interface and not self.context.is_interface:

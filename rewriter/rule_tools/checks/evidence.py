@@ -139,11 +139,14 @@ def _missing(context: CheckContext) -> None:
     span = next((item.span for item in context.rule.meta if item.key == "kind"), context.rule.code_span)
     context.report(
         "E254",
-        "a repair says what makes it certain, and this one does not",
+        "a repair names its evidence, and this one does not",
         span,
         "on what evidence?",
         (f"one of: {', '.join(EVIDENCE)}",),
-        ("`evidence: refused` where the model is refused as it is", "`evidence: guess` where the model does not tell"),
+        (
+            "`evidence: refused` if the model is rejected without the repair",
+            "`evidence: guess` if the repair cannot be determined from the model",
+        ),
     )
 
 
@@ -170,7 +173,7 @@ def _check_question(context: CheckContext, item: ast.MetaItem, evidence: ast.Evi
     message, help_text = "", ""
     if evidence.name == "source" and not header.needs_source:
         message = "evidence from the framework's own file, and the rule does not need that file"
-        help_text = "say `needs: source`, and ask source(...) in a condition"
+        help_text = "write `needs: source`, and use source(...) in a condition"
     elif evidence.name == "exporter" and not header.exporters:
         message = "evidence is what an exporter leaves, and the rule names no exporter"
         help_text = 'name it, and the versions that have the defect: exporter: "mxnet", versions: "<1.9"'
@@ -185,7 +188,7 @@ def _check_question(context: CheckContext, item: ast.MetaItem, evidence: ast.Evi
         and on.value == "on"
     ):
         message = "`default: on` and `evidence: guess` contradict each other"
-        helps = ("take `default: on` away: a guess runs where `--guess` or its code asks for it",)
+        helps = ("remove `default: on`: a guess runs only with `--guess` or if its code is selected",)
         context.report("E252", message, on.value_span, "runs for everybody", helps=helps)
 
 

@@ -176,7 +176,7 @@ class Types:
                 f"{role} must be true or false, this compares element by element",
                 expr.span,
                 "one truth value for each element",
-                helps=("say which is meant: all(...) or any(...)",),
+                helps=("write all(...) or any(...)",),
             )
         elif actual == "tensor":
             self.runtime(expr)

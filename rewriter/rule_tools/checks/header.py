@@ -85,7 +85,7 @@ def _unasked(context: CheckContext) -> None:
     items = {item.key: item for item in context.rule.meta}
     if "target" in items and "default" in items and items["default"].value == "on":
         message = "`default: on` and `target` contradict each other"
-        helps = ("take `default: on` away: a rule with a target runs where --target names it",)
+        helps = ("remove `default: on`: a rule with a target runs only if --target names it",)
         context.report("E252", message, items["default"].value_span, "runs for everybody", helps=helps)
 
 

@@ -442,7 +442,7 @@ class Explainer(Tracer):
     def has_kernel(self, compiled: CompiledRule) -> None:
         """As of a tracer."""
         span = _header(compiled.rule.ast, "evidence")
-        question = f"{' or '.join(compiled.rule.runtimes)} refuses it"
+        question = f"{' or '.join(compiled.rule.runtimes)} rejects it"
         self._note("where", "runtime", (len(compiled.wheres), 0), question, "the installed one has a kernel for it", span)
 
     def declines(self, compiled: CompiledRule, names: Bindings) -> None:

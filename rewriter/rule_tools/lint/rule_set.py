@@ -116,8 +116,8 @@ def _pairs(subjects: Sequence[RuleSubject], pedantic: bool) -> Iterator[Diagnost
 def _duplicate(pair: Pair) -> Diagnostic:
     one, other = pair.one.rule, pair.other.rule
     same = _spoken(pair.one) == _spoken(pair.other)
-    text = "are the same rule twice" if same else "fit exactly the same places"
-    helps = ("drop one of them",) if same else ("drop one of them, or say in both what tells their places apart",)
+    text = "are the same rule twice" if same else "match exactly the same places"
+    helps = ("drop one of them",) if same else ("drop one of them, or add a condition to both that separates their places",)
     return _report(
         "E404", f"{other.code} and {one.code} {text}", one, _root(pair.one), "again", (), helps,
         (Related(other.path, _root(pair.other), "the first one"),),
@@ -177,7 +177,7 @@ def _alone(circle: Circle) -> Diagnostic:
     notes = ("the rewritten node matches the rule again and the graph does not get smaller, so it would run forever",)
     if not circle.certain:
         notes = ("its conditions do not say that they fail for what it makes, and no count of nodes falls",)
-    helps = ("say in the pattern or in a `where` line that it is not yet done, or write `once: node` in the header",)
+    helps = ("exclude its own result in the pattern or in a `where` line, or write `once: node` in the header",)
     return _report(code, f"{rule.code} {verb} its own result", rule, _effect(rule), "makes it", notes, helps, (
         Related(rule.path, _root(one), "fits it"),))  # fmt: skip
 
@@ -204,10 +204,10 @@ def _without_twin(rules: Sequence[Rule]) -> Iterator[Diagnostic]:
         if rule.evidence is None or rule.evidence.name not in TWINNED or any(test.twin for test in rule.ast.tests):
             continue
         span = next(item.value_span for item in rule.ast.meta if item.key == "evidence")
-        notes = ("a twin is what the exporter makes of a correct program, as near to the pattern as possible",)
+        notes = ("a twin is the export of a correct program, as near to the pattern as possible",)
         helps = (
             'add `test "..." twin ~~~ model ~~~`, with the framework\'s code in a comment above it',
-            "or `evidence: guess` where the model does not tell",
+            "or write `evidence: guess` if the repair cannot be determined from the model",
         )
         message = f"{rule.code} has no twin, and its evidence is `{rule.evidence.name}`"
         yield _report("E505", message, rule, span, "what shows that correct programs stay?", notes, helps)

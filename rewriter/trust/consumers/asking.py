@@ -121,7 +121,7 @@ def _reason(said: str, printed: str) -> str:
     """One line: the words of the error, or the last that were printed where it has none."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     telling = [line for line in lines if "rror" in line or "support" in line.lower()]
-    return one_line(said or (telling or lines or ["it gives no reason"])[-1])
+    return one_line(said or (telling or lines or ["no reason was printed"])[-1])
 
 
 def _runs(candidate: Candidate) -> Iterator[tuple[Feed, Mapping[str, Any]]]:

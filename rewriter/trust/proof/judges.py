@@ -210,7 +210,7 @@ def _answer(data: bytes, runs: bool) -> str:
     return _LACKS if lacks else _OTHER
 
 
-_TAKES, _LACKS, _OTHER, _NONE = "takes it", "has no kernel", "refuses it for something else", "does not say"
+_TAKES, _LACKS, _OTHER, _NONE = "loads it", "has no kernel", "rejects it for another reason", "gave no verdict"
 _NUMPY = {"tensor(double)": "float64", **{f"tensor({name})": name for name in ("float16", "int32", "int64")}, "": "float32"}
 
 

@@ -276,9 +276,7 @@ class Half:
         try:
             return self._session(part).run(list(names), fed)
         except TooSlow as error:  # to look for the node that takes so long would take as long again and again
-            raise RewriterError(
-                f"{error.sentence(self.runtime)}, so nothing is compared; --time-limit gives it more"
-            ) from error
+            raise RewriterError(f"{error.sentence(self.runtime)}, so no outputs are compared; raise --time-limit") from error
         except NoAnswer as error:
             raise CannotRun(error.sentence(self.runtime)) from error
         except Exception as error:

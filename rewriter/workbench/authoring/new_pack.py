@@ -98,7 +98,7 @@ def _words(pack: NewPack) -> Mapping[str, str]:
 _RULE = """\
 /// The absolute value of a Relu is the Relu.
 ///
-/// An example to begin with: `rewriter new` begins a rule from a model. Relu gives nothing below zero, so Abs changes nothing.
+/// An example to begin with: `rewriter new` begins a rule from a model. Relu returns no negative value, so Abs changes nothing.
 rule CODE absolute-value-of-relu <kind: exact, opset: 7.., severity: warning>
 match { h = Relu(x)  y = Abs(h) }
 rewrite { y = h }
@@ -143,7 +143,7 @@ packages = ["{package}"]
 {package} = ["rules/**/*.rules", "rules/verified.lock.json"]
 
 [tool.rewriter]
-extend = ["{rules}"]  # in this folder the rules run beside those that are shipped
+extend = ["{rules}"]  # in this folder the rules run in addition to the shipped rules
 
 [tool.pytest.ini_options]
 testpaths = ["tests"]
@@ -156,7 +156,7 @@ Rules for rewriter, as a package:
     pip install {distribution}
     rewriter fix net.onnx -o fixed.onnx --extend pack:{name}
 
-`extend = ["pack:{name}"]` in `rewriter.toml` has them run always, beside the rules that are shipped.
+`extend = ["pack:{name}"]` in `rewriter.toml` runs them always, in addition to the shipped rules.
 
 The rules are in `{rules}`, one a file. To work on them:
 

@@ -191,13 +191,13 @@ def new_rule(
     header = [f'exporter: "{exporter}"'] if exporter else []
     header += kind_of_refused(refused) if refused else ["kind: exact"]
     types, version = known_types(Model.from_proto(part)), main_version(part)
-    fix = f"{FILL}: what the rule does, in a sentence that begins with a verb."
+    fix = f"{FILL}: the repair, in one sentence that begins with a verb."
     problem = ""
     for anew, is_open in product((True, False), repeat=2):
         try:
             parts = RegionRule(_made_again(part, anew), types, version, AROUND)
             opset = f"opset: {parts.oldest}.." if is_open else f"opset: {version}"
-            where = [f"false  # {FILL}: when the rule is right; until then it fires nowhere"]
+            where = [f"false  # {FILL}: the condition of the rule; with `false` it fires nowhere"]
             rule = compiled("\n".join(parts.lines(code, [*header, opset], fix, [], where)))
         except RewriterError as error:
             problem = problem or str(error)
@@ -205,14 +205,14 @@ def new_rule(
         place = part.graph.node[root]
         lines = [
             f"# Begun by `rewriter new` from {escape(origin)}, around {escape(place.name or place.output[0])}.",
-            f"# Answer what is marked {FILL}. The rewrite makes what is there anew. `rewriter test` runs the tests below.",
+            f"# Fill in the places marked {FILL}. The rewrite makes the same nodes again. `rewriter test` runs the tests.",
             "",
             rule.source.text,
-            f"# {FILL}: write `becomes ~~~ ~~~` for `unchanged`, and have `rewriter test --bless` write what the rule makes.",
+            f"# {FILL}: replace `unchanged` by `becomes ~~~ ~~~`; `rewriter test --bless` writes the result of the rule.",
             *(f'test "{rule.slug}, as it was exported" unchanged ~~~', text, "~~~"),
-            f"# {FILL}: change this model into one that is as near to the pattern as can be, and right.",
-            "# A twin is what the exporter made of a correct program; say in a comment of which, and with which version.",
-            *(f'test "{FILL}: why this one is left alone" {"twin" if exporter else "unchanged"} ~~~', text, "~~~\n"),
+            f"# {FILL}: change this model into a correct one that is as near to the pattern as possible.",
+            "# A twin is the export of a correct program; add the program and the exporter's version in a comment.",
+            *(f'test "{FILL}: why this model is unchanged" {"twin" if exporter else "unchanged"} ~~~', text, "~~~\n"),
         ]
         return format_text("\n".join(lines), "new.rules")
     raise RewriterError(f"no pattern can say what stands around {name!r}: {problem}; try another --depth")

@@ -248,13 +248,13 @@ class RegionRule:
             found = next(derived(values, {self._names[name]: array for name, (array, _) in known.items()}), "")
             if found:
                 self._captured.update(name for name in known if re.search(rf"\b{self._names[name]}\b", found))
-                self.guesses.append(f"`{found}` gives the constant of this repair; say whether it always does.")
+                self.guesses.append(f"`{found}` equals the constant of this repair; check whether it always does.")
                 return f"{{{found}}}"
-            self.guesses.append(f"the {values.size} numbers of {contents.type} are those of this repair.")
+            self.guesses.append(f"the {values.size} values of {contents.type} are taken from this repair.")
         if not is_short:
             raise RewriterError(
-                f"the constant {contents.name!r} ({contents.type}) of the repair does not follow from the constants beside it: "
-                "it is none of them transposed, reshaped, scaled, shifted or cast, and no combination of two"
+                f"the constant {contents.name!r} ({contents.type}) of the repair does not follow from the constants next to "
+                "it: it is none of them transposed, reshaped, scaled, shifted or cast, and no combination of two"
             )
         return literal(values)
 

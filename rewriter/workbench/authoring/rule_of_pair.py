@@ -111,7 +111,7 @@ def rules_of_pair(
     left = list(_left(written[-1].result, other))
     firings = ", ".join(f"{rule.rule.code} fires {counted(rule.firings, 'time')}" for rule in written)
     text = f"# Begun by `rewriter new` from {escape(origins[0])} and its repair {escape(origins[1])}.\n"
-    text += f"# Answer what is marked {FILL}, and look at each {GUESS}. `rewriter test` runs the tests below.\n"
+    text += f"# Fill in the places marked {FILL}, and check each {GUESS}. `rewriter test` runs the tests below.\n"
     for rule in written:
         text += "\n".join(["", rule.rule.source.text, *_tests(rule, before, depth, runtime), ""])
     outcome = [f"{firings} on {origins[0]}; the result {'is not yet' if left else 'is'} {origins[1]}", promise.outcome]
@@ -142,7 +142,7 @@ def _promise(before: Model, after: Model, runtime: bool) -> _Promise:
     header = [f'exporter: "{exporter}"'] if exporter else []
     refused = refusal(before.to_proto(), before, runtime)
     if refused and not refusal(after.to_proto(), after, runtime):
-        return _Promise([*header, *kind_of_refused(refused)], "", f"only the first is refused: {refused}")
+        return _Promise([*header, *kind_of_refused(refused)], "", f"only the first is rejected: {refused}")
     one, other = Candidate(before), Candidate(after)
     wanted = [info.name for info in one.proto.graph.output]
     answer = Agreement(False, reason="ONNX Runtime was not asked")
@@ -154,7 +154,7 @@ def _promise(before: Model, after: Model, runtime: bool) -> _Promise:
     if not answer.ran:
         said = f"the outputs were not compared: {answer.reason}"
         return _Promise([*header, "kind: exact"], f"the kind: {said}.", said)
-    header += ["kind: repair", "evidence: guess", f'question: "{FILL}: what only the author of the model can answer?"']
+    header += ["kind: repair", "evidence: guess", f'question: "{FILL}: a question to the author of the model?"']
     guess = "the evidence: the outputs differ, and the models do not say what makes the repair certain."
     return _Promise(header, guess, f"the outputs of the models differ: {answer.difference}")
 
@@ -260,14 +260,16 @@ def _tests(written: _Written, before: Model, depth: int, runtime: bool) -> list[
             result = Model.from_proto(proto)
             if _run(written.rule, result).firings and next(contradictions(result), None) is None:
                 return list(_test_lines(written.rule, proto, result.to_proto()))
-    return [f"# {FILL}: a test that fires; ONNX text cannot say the part around the change, or that contradicts itself."]
+    return [
+        f"# {FILL}: a test that fires; ONNX text cannot express the part around the change, or that part contradicts itself."
+    ]
 
 
 def _test_lines(rule: Rule, before: onnx.ModelProto, after: onnx.ModelProto) -> Iterator[str]:
     text, result = model_text(before), model_text(without_new_names(after, before))
     yield from (f'test "{rule.slug}, as it was exported" ~~~', text, "~~~ becomes ~~~", result, "~~~")
     if _run(rule, Model.from_proto(after)).firings:
-        yield f"# {FILL}: a test with a correct model that is as near to the pattern as can be."
+        yield f"# {FILL}: a test with a correct model that is as near to the pattern as possible."
         return
-    yield f"# {FILL}: put a correct model here that is as near to the pattern as can be; this is only what the rule makes."
-    yield f'test "{FILL}: why this one is left alone" {"twin" if rule.header.exporters else "unchanged"} ~~~\n{result}\n~~~'
+    yield f"# {FILL}: write a correct model here that is as near to the pattern as possible; this is the result of the rule."
+    yield f'test "{FILL}: why this model is unchanged" {"twin" if rule.header.exporters else "unchanged"} ~~~\n{result}\n~~~'

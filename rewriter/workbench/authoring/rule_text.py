@@ -56,9 +56,9 @@ def doc_comment(exporter: str, fix: str) -> Iterator[str]:
     """The labelled paragraphs that every rule has."""
     yield f"/// {FILL}: the defect as a fact, in at most 72 characters that name operator and exporter."
     yield "///"
-    yield f"/// Why: {FILL}: what is wrong and what one notices; quote the error message."
+    yield f"/// Why: {FILL}: the defect and its effect; quote the error message."
     yield f"/// Fix: {fix}"
-    yield f"/// Exporters: {f'{exporter}. ' if exporter else ''}{FILL}: who writes this, and in which versions."
+    yield f"/// Exporters: {f'{exporter}. ' if exporter else ''}{FILL}: the exporters that write this, and their versions."
     yield f"/// Safe because: {FILL}: what a correct model would have instead."
 
 

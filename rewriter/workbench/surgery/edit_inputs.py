@@ -43,7 +43,7 @@ def batch(editing: Editing, text: str) -> None:
     known = {tensor.name: clean(tensor.shape) for tensor in editing.graph.inputs}
     shaped = [shape for shape in known.values() if shape]
     if not shaped:
-        raise RewriterError("no input declares a first dimension; say it with --shape")
+        raise RewriterError("no input declares a first dimension; declare it with --shape")
     first = shaped[0][0]
     wanted = {name: [dim, *shape[1:]] for name, shape in known.items() if shape and shape[0] == first}
     _reshape(editing, wanted)

@@ -189,7 +189,7 @@ def meta(editing: Editing, text: str) -> None:
     """`KEY=VALUE` in the model's metadata; an empty value takes the key away. Raises RewriterError."""
     key, value = pair(text, "KEY=VALUE")
     if key == HISTORY:
-        raise RewriterError(f"{HISTORY} is the record of what was done to the model; --strip metadata takes it away")
+        raise RewriterError(f"{HISTORY} is the record of what was done to the model; --strip metadata removes it")
     if value:
         editing.model.metadata[key] = value
     elif editing.model.metadata.pop(key, None) is None:

@@ -240,7 +240,7 @@ def read(text: str, path: Path) -> tuple[Model, list[str]]:
             rest = json.loads(read_bytes(_rest(path)))
             left = supplied(proto, rest)
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-            raise RewriterError(f"{_rest(path)}: not what was written beside a text: {error}") from None
+            raise RewriterError(f"{_rest(path)}: not a file that was written next to a text: {error}") from None
         if left:
             notes.append(f"{left:,} things in {_rest(path).name} are about what the text does not have any more")
     files: dict[str, WeightFile] = {}

@@ -60,9 +60,9 @@ class Loss:
     def __str__(self) -> str:
         lost = []
         if self.overflowed:
-            lost.append(f"{self.overflowed:,} too large, now the largest number")
+            lost.append(f"{self.overflowed:,} too large, now the largest value")
         if self.flushed:
-            lost.append(f"{self.flushed:,} flushed to zero" if self.values > 1 else "too small, now the smallest number")
+            lost.append(f"{self.flushed:,} flushed to zero" if self.values > 1 else "too small, now the smallest value")
         return f"{self.name}: of {self.values:,} values {', '.join(lost)}"
 
 
@@ -479,12 +479,12 @@ def _compare(source: Opened, result: Candidate, done: Surgery, most: int) -> Non
     bound = Bound(rtol=CLOSE, atol=CLOSE)
     found = agreement(before, [Step(before)], [Step(result)], wanted, most=most, bound=bound)
     if not found.ran:
-        done.notes.append(f"the numbers were not compared: {found.reason}")
+        done.notes.append(f"the outputs were not compared: {found.reason}")
     elif found.refused:
         advice = "--keep leaves nodes in the type that they have, --runtime no does not run it"
         raise RewriterError(f"nothing is written, since {found.difference}; {advice}")
     elif found.difference:
         done.same = False
-        done.notes.append(f"the numbers differ: {found.difference}. --keep leaves nodes in the type that they have")
+        done.notes.append(f"the outputs differ: {found.difference}. --keep leaves nodes in the type that they have")
     else:
         done.did.append(f"runs, and computes the same within {CLOSE}")

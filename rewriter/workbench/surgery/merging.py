@@ -396,7 +396,7 @@ class Joints:
             raise RewriterError(f"--map {text}: no model has an output {left!r}; there is {_list(self._outputs)}")
         if not taken:
             raise RewriterError(f"--map {text}: no model has an input {right!r}; there is {_list(self._inputs)}")
-        raise RewriterError(f"--map {text}: {right!r} is no input of a model after that of {left!r}; give the models in order")
+        raise RewriterError(f"--map {text}: {right!r} is no input of a model after that of {left!r}; pass the models in order")
 
     def by_names(self) -> None:
         """Wires inputs to outputs of the same name, of the last model before that has one."""
@@ -564,7 +564,7 @@ def merge(models: Sequence[Model], plan: Plan, names: Sequence[str] = ()) -> Mer
     if plan.outputs is not None:
         graph.outputs = _chosen(plan.outputs, outputs, "output")
     if not graph.outputs:
-        raise RewriterError("every output is mapped to an input; say with --outputs which remain")
+        raise RewriterError("every output is mapped to an input; name the outputs that remain with --outputs")
     if plan.inputs is not None:
         graph.inputs = _ordered(plan.inputs, graph.inputs)
     result.wanted = {tensor.name: between[id(tensor)] for tensor in graph.outputs}

@@ -119,21 +119,21 @@ CHANGED: Mapping[tuple[str, int], str] = MappingProxyType(
         ("AveragePool", 19): "where the last window lies when the size is rounded up",
         ("BatchNormalization", 7): "when it trains",
         ("BatchNormalization", 14): "what its further outputs are",
-        ("Clip", 11): "what the bounds are that are not given",
+        ("Clip", 11): "the bounds that are not set",
         ("ConvTranspose", 11): "where auto_pad puts an odd row",
-        ("DFT", 20): "which axis is transformed where none is given",
+        ("DFT", 20): "which axis is transformed if none is set",
         ("Dropout", 7): "when it trains",
         ("Dropout", 10): "the element type of its mask",
-        ("GRU", 3): "a word of its direction",
+        ("GRU", 3): "the name of one direction",
         ("GridSample", 20): "the names of the modes",
         ("GroupNormalization", 21): "scale and bias are of channels, and were of groups",
         ("OneHot", 11): "negative indices count from the end, and were off",
         ("PRelu", 7): "which axes a slope is for",
-        ("Resize", 11): "coordinates, and how they are told",
+        ("Resize", 11): "coordinates, and how they are written",
         ("Resize", 13): "tf_half_pixel_for_nn is gone, and the region may be left out",
         ("RoiAlign", 16): "where pixels are",
         ("Scan", 9): "the batch dimension",
-        ("Split", 18): "the number of parts is told where their sizes are not",
+        ("Split", 18): "the number of parts is given if their sizes are not",
     }
 )
 """Steps, by operator and the version that begins with them, that change the meaning of nodes which both versions accept."""
@@ -144,7 +144,7 @@ WIDENED: Mapping[tuple[str, int], str] = MappingProxyType(
         **{(op, 11): "axes may be negative" for op in _AXES | {"Compress"}},
         **{(op, 13): "parameters may be one for each index of an axis" for op in ("QuantizeLinear", "DequantizeLinear")},
         **{(op, 18): "reductions max and min" for op in ("ScatterElements", "ScatterND")},
-        **{(op, 7): "whether all steps are given out" for op in ("GRU", "LSTM", "RNN")},
+        **{(op, 7): "whether all steps are returned" for op in ("GRU", "LSTM", "RNN")},
         ("Constant", 9): "tensors of other types than floating-point numbers",
         ("Dropout", 12): "the mask where it does not train",
         ("Gather", 11): "axis and indices may be negative",
@@ -599,15 +599,15 @@ def _step_text(op: str, before: int, after: int, codes: list[str]) -> str:
     if new is None or new.deprecated:
         if codes:
             return f"converted by {', '.join(codes)}"
-        return "written out as its body" if has_body(op, before) else f"refused: opset {after} has no {op}"
+        return "written out as its body" if has_body(op, before) else f"rejected: opset {after} has no {op}"
     lost = _lost_types(op, before, after)
-    types = f"; refused for {', '.join(lost)}" if lost else ""
+    types = f"; rejected for {', '.join(lost)}" if lost else ""
     if codes:
         return f"converted by {', '.join(codes)}{types}"
     step = op, max(before, after)
     changed = CHANGED.get(step) or (WIDENED.get(step) if after < before else None)
     if changed:
-        return f"refused: {changed}{types}"
+        return f"rejected: {changed}{types}"
     reasons = list(_differences(old, new, after < before))
     if not reasons:
         return NOTHING + types
@@ -621,17 +621,17 @@ def _differences(old: Operator, new: Operator, down: bool) -> Iterator[str]:
             continue
         default = "ones" if schema.computed_default(old.name, "", name) == "ones" else attribute.default
         if down and default is not None:
-            yield f"refused with {name} other than {default}"
+            yield f"rejected with {name} other than {default}"
         else:
-            yield f"refused with {name}"
+            yield f"rejected with {name}"
     if any(attribute.required and name not in old.attributes for name, attribute in new.attributes.items()):
-        yield "refused: an attribute is required"
+        yield "rejected: an attribute is required"
     for what, before, after in (("operand", old.inputs, new.inputs), ("result", old.outputs, new.outputs)):
         for formal in before[len(after) :]:
-            yield f"refused with the {what} {formal.name}"
+            yield f"rejected with the {what} {formal.name}"
         for one, other in zip(before, after, strict=False):
             if one.optional and not other.optional and not other.variadic:
-                yield f"refused without the {what} {one.name}"
+                yield f"rejected without the {what} {one.name}"
 
 
 def _lost_types(op: str, before: int, after: int) -> list[str]:

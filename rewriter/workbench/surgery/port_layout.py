@@ -82,7 +82,7 @@ def _chosen(model: Model, texts: Sequence[str]) -> list[str]:
             raise RewriterError(f"{name!r} has no layout: it has to declare three to five dimensions")
     images = [name for name, port in ports.items() if isinstance(port, Variable) and len(clean(port.shape) or ()) == _IMAGES]
     if not texts and not images:
-        raise RewriterError("no input or output declares four dimensions; say which are images with --ports")
+        raise RewriterError("no input or output declares four dimensions; name the images with --ports")
     return list(dict.fromkeys(names)) if texts else images
 
 

@@ -340,10 +340,10 @@ class Trials:
             reason = ask(whole)
             if reason and words in _plain(reason):
                 return lambda candidate: words in _plain(ask(candidate) or "")
-            heard += [f"{judge} says: {reason}"] if reason else []
-        answers = "; ".join(heard) or "nobody refuses it"
+            heard += [f"{judge}: {reason}"] if reason else []
+        answers = "; ".join(heard) or "no tool rejects it"
         missing = "" if self._runtime else f" (ONNX Runtime is not installed: {install('verify')})"
-        raise RewriterError(f"the model is not refused with {text!r}: {answers}{missing}")
+        raise RewriterError(f"the model is not rejected with {text!r}: {answers}{missing}")
 
     def _fires(self, code: str, whole: Candidate) -> Shows:
         rule = self._rules.get(code.upper())
@@ -472,12 +472,12 @@ def reduced(
     before, after = _counts(model.sketch()), _counts(work.model)
     did = [f"{counted(after[0], 'node')} of {before[0]:,}, weights of {after[1]:,} bytes of {before[1]:,}"]
     did.append(f"still shows {' and '.join(map(repr, keep)) or 'what the whole shows'}; {counted(trials.trial_count, 'trial')}")
-    notes = ["the time was over before all was tried; --time-limit gives more"] if work.late else []
+    notes = ["the time limit ended the reduction early; raise --time-limit"] if work.late else []
     notes += staying(work.model)
     if model.training_info:
         notes.append("the training information is left out")
     if framework is not None:
-        notes.append(f"rules were told what {framework.path} says; give it with --source to whoever tries the result")
+        notes.append(f"rules used {framework.path}; pass it with --source when you try the result")
     command = command_text("reduce", [("--keep", keep)])
     return finish(result, [source], command, did, notes, checks)
 

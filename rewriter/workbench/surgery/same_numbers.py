@@ -98,11 +98,11 @@ def agreement(
                 text = f"the result does not run: {failed}"
                 refused = not isinstance(failed.__cause__, NoAnswer)
             if text and _differences(first, _run(before, feed), wanted, bound):
-                return Agreement(False, reason="it gives something else each time it runs")
+                return Agreement(False, reason="its outputs differ from run to run")
             return Agreement(True, text, refused=refused)
     except (RewriterError, NoAnswer, _Failed) as error:
         why = why or str(error)
-    return Agreement(False, reason=why or "no inputs can be made up")
+    return Agreement(False, reason=why or "no inputs can be generated")
 
 
 def _feeds(drawn: Candidate) -> Iterator[Feed]:

@@ -177,7 +177,7 @@ class Splitter:
             above = set(map(id, upstream(self.index, seeds, set())[0])) - done
             group = [node for node in self._work if id(node) in above]
             if not group:
-                raise RewriterError(f"{said}: nothing is left before this cut; give the cuts in the order of computation")
+                raise RewriterError(f"{said}: no node is left before this cut; pass the cuts in the order of computation")
             groups.append(group)
             done |= above
         rest = [node for node in self._work if id(node) not in done]
@@ -343,7 +343,7 @@ def _places(source: Opened, rules: RuleSet) -> list[tuple[str, ...]]:
 def files_of(pattern: str, parts: int) -> list[Path]:
     """The files of so many parts. Raises RewriterError when the pattern has no place for a number."""
     if pattern.count(PLACE) != 1:
-        raise RewriterError(f"-o {pattern}: has to say where the number of a part stands, as part{PLACE}.onnx")
+        raise RewriterError(f"-o {pattern}: must have {PLACE} for the number of a part, for example part{PLACE}.onnx")
     return [Path(pattern.replace(PLACE, str(number))) for number in range(1, parts + 1)]
 
 

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     "optimize",
     "make models smaller and faster",
     PATHS,
-    description="Folds what is known before a model runs, merges equal nodes, shares equal weights, fuses operators and "
-    "removes dead code, until nothing is left to do. Repairs do not run; that is what `fix` is for. Results are judged and "
-    "recorded as those of `fix`. Without -o, --out or --in-place the result goes to NAME.optimized.onnx beside the input, "
-    "and *.optimized.onnx in folders are left alone.",
+    description="Makes models smaller and faster. Folds constants, merges equal nodes, shares equal weights, fuses operators "
+    "and removes dead code, until no rule applies any more. Repairs do not run; use `fix` for them. Results are checked and "
+    "recorded as with `fix`. Without -o, --out or --in-place the result is NAME.optimized.onnx next to the input. In folders, "
+    "*.optimized.onnx are skipped.",
     epilog="examples:\n  rewriter optimize net.onnx -o small.onnx\n"
     "  rewriter optimize exported/ --out small/ --level basic --jobs 4\n"
     "  rewriter optimize net.onnx --static image:1,3,224,224 --target tensorrt --verify",
@@ -71,20 +71,20 @@ def optimize(args: argparse.Namespace) -> int:
     "extract",
     "cut a part out of a model",
     MODEL,
-    description="Writes the part of a model that leads to some tensors: its nodes, and of weights, functions and operator "
-    "sets what they need. What bodies of If, Loop and Scan read counts as read. Types of new inputs and outputs are those "
-    "that the model declares or that follow from it.",
+    description="Writes the part of a model that computes some tensors: the nodes, with the weights, functions and operator "
+    "sets that they need. The part includes the tensors that bodies of If, Loop and Scan read. New inputs and outputs have "
+    "the types that the model declares or that can be inferred.",
     epilog="examples:\n  rewriter extract net.onnx --to features -o backbone.onnx\n"
     "  rewriter extract net.onnx --from features --to 'scores,boxes' -o head.onnx\n"
     "  rewriter extract net.onnx --to op:Softmax --dry-run",
-    options=(Group("what is cut out", ("to", "from", "auto-inputs", "type")), *result()),
+    options=(Group("the part", ("to", "from", "auto-inputs", "type")), *result()),
 )
 def extract(args: argparse.Namespace) -> int:
     """Cuts a part out of a model; returns 0."""
     from rewriter.workbench.surgery.extract import extracted
 
     if not args.to and args.start is None:
-        raise RewriterError("say what is cut out with --to, --from or both")
+        raise RewriterError("name the part with --to, --from or both")
     wanted = args.to, args.start, args.type
     return one_result(args, lambda source, checks: extracted(source, *wanted, auto_inputs=args.auto_inputs, checks=checks))
 
@@ -93,12 +93,12 @@ def extract(args: argparse.Namespace) -> int:
     "edit",
     "rename, reshape, add and drop parts of a model",
     MODEL,
-    description="Edits a model. The edits are done in the order in which they are given, all of them or none.",
+    description="Edits a model. The edits are done in the given order. If one fails, none is done.",
     epilog="examples:\n  rewriter edit net.onnx --rename data=images --rename '/^onnx::(.*)/\\1/' -o named.onnx\n"
     "  rewriter edit net.onnx --add-output op:Conv -o all.onnx\n"
     "  rewriter edit net.onnx --shape x:N,3,H,W -o dynamic.onnx\n"
     "  rewriter edit net.onnx --insert-after 'images=Mul(_, 0.0039)' --dtype images=uint8 -o bytes.onnx",
-    options=(Group("edits, each of which may be repeated", (*EDITS.items(), "with-children")), *result()),
+    options=(Group("edits, which may be repeated", (*EDITS.items(), "with-children")), *result()),
     is_abbreviated=False,
     edits=[],
 )
@@ -107,7 +107,7 @@ def edit(args: argparse.Namespace) -> int:
     from rewriter.workbench.surgery.edition import edited
 
     if not args.edits:
-        raise RewriterError("say what is edited; `rewriter edit --help` lists the edits")
+        raise RewriterError("no edit is given; `rewriter edit --help` lists the edits")
     return one_result(args, lambda source, checks: edited(source, args.edits, with_children=args.with_children, checks=checks))
 
 
@@ -116,9 +116,9 @@ def edit(args: argparse.Namespace) -> int:
     "convert a model to another operator set version, up or down",
     MODEL,
     ("version", Option("the version of ONNX's own operators", "N", type=count)),
-    description="Converts a model to another version of ONNX's operators, up or down, with its subgraphs and local "
-    "functions. A model with nodes that cannot be said in that version is refused, and the nodes are named with the "
-    "reason. The IR version is raised where the version needs it.",
+    description="Converts a model to another version of ONNX's operators, up or down, with its subgraphs and local functions. "
+    "If a node cannot be converted, the model is rejected, and the message names the node and the reason. The IR version is "
+    "raised if the operators need it.",
     epilog="example: rewriter opset net.onnx 18 -o net18.onnx",
     options=("ir", "restamp", *result()),
 )
@@ -135,8 +135,8 @@ def opset(args: argparse.Namespace) -> int:
     "infer",
     "write types and shapes of inner tensors into a model",
     MODEL,
-    description="Has inner tensors declare their types and shapes, as far as they follow from the inputs; values that "
-    "carry shapes are followed. What is declared already stays, and models of any size will do.",
+    description="Writes the types and shapes of inner tensors into a model, as far as they can be inferred from the inputs. "
+    "Tensors that hold shapes are evaluated. Existing declarations stay. The model may have any size.",
     epilog="example: rewriter infer net.onnx -o net.typed.onnx",
     options=result(),
 )
@@ -151,10 +151,9 @@ def infer(args: argparse.Namespace) -> int:
     "quantize-prep",
     "optimize a model and write its types for a quantizer",
     MODEL,
-    description="Does what onnxruntime.quantization.preprocess does before a model is quantized: converts older operators "
-    "to opset 13, folds constants, normalizations and padding into the nodes that are quantized, and has inner tensors "
-    "declare their types and shapes, named dimensions included. Nothing of ONNX Runtime's own is put in, and a step that "
-    "cannot be done is an error.",
+    description="Prepares a model for quantization, like onnxruntime.quantization.preprocess. Converts older operators to "
+    "opset 13. Folds constants, normalizations and padding into the nodes that are quantized. Writes the types and shapes of "
+    "inner tensors, named dimensions included. No operators of ONNX Runtime are added. A step that fails is an error.",
     epilog="example: rewriter quantize-prep net.onnx -o net.prepared.onnx",
     options=result(),
 )
@@ -167,10 +166,10 @@ def quantize_prep(args: argparse.Namespace) -> int:
 
 @command(
     "save",
-    "move weights into a file beside a model, or into the model",
+    "move weights into a file next to a model, or into the model",
     MODEL,
-    description="Writes a model with its weights in one file beside it (--external), or all in one file (--inline). The "
-    "bytes are copied by the system and not loaded; in a data file they begin at multiples of 4096.",
+    description="Writes a model with its weights in one file next to it (--external), or in the model file (--inline). The "
+    "operating system copies the bytes; they are not loaded. In a data file, each weight begins at a multiple of 4096.",
     epilog="example: rewriter save net.onnx --external -o net.external.onnx",
     options=(OneOf(("external", "inline"), is_required=True), "location", "threshold", *result(stamp=False)),
 )
@@ -185,12 +184,12 @@ def save(args: argparse.Namespace) -> int:
 
 @command(
     "convert",
-    "have a model compute in another floating-point type, or take other layouts",
+    "convert a model to another floating-point type, or to another image layout",
     MODEL,
-    description="Has a model compute in another floating-point type, weights and bodies included. Nodes whose operators do "
-    "not have the type compute as before; casts are put where types meet, as few as possible. Weights that lose values are "
-    "named. Or has images given and handed out with their channels last or first (--layout): a Transpose is put at each "
-    "input and output of four dimensions, and goes where the model undoes it. Inside, ONNX's operators keep theirs.",
+    description="With --dtype: converts a model to another floating-point type, weights and bodies included. Nodes whose "
+    "operators lack the type compute as before. As few casts as possible are inserted. Weights that lose values are named. "
+    "With --layout: makes inputs and outputs of four dimensions channels-last or channels-first. A Transpose is inserted at "
+    "each of them, and removed if the model undoes it. ONNX's operators inside the model keep their layout.",
     epilog="examples:\n  rewriter convert net.onnx --dtype float16 -o half.onnx\n"
     "  rewriter convert net.onnx --dtype float16 --keep op:Softmax --keep a..b --io convert -o half.onnx\n"
     "  rewriter convert net.onnx --layout nhwc -o last.onnx",
@@ -212,12 +211,12 @@ def convert(args: argparse.Namespace) -> int:
 
 @command(
     "reduce",
-    "make the smallest model that still shows something",
+    "make the smallest model that still shows a problem",
     MODEL,
-    description="Leaves out nodes, outputs, weights and declarations as long as the model still shows what --keep says, "
-    "and makes dimensions smaller. Whoever takes the model takes the small one, too. Without --keep all nodes stay; only "
-    "weights become smaller and texts go, as long as the same rules fire at the same nodes and the same tools refuse the "
-    "model: a way to share a model without its weights.",
+    description="Removes nodes, outputs, weights and declarations, and shrinks dimensions, as long as the model still shows "
+    "what --keep names. Tools that load the model also load the result. Without --keep all nodes stay. Only weights shrink "
+    "and texts are removed, as long as the same rules fire at the same nodes and the same tools reject the model. Use this to "
+    "share a model without its weights.",
     epilog="examples:\n  rewriter reduce net.onnx --keep 'refused: incorrect size' -o small.onnx\n"
     "  rewriter reduce net.onnx --keep 'rule: PT030' -o small.onnx\n"
     "  rewriter reduce net.onnx -o without-weights.onnx",
@@ -225,8 +224,8 @@ def convert(args: argparse.Namespace) -> int:
         like(
             "keep",
             metavar="WHAT",
-            help='"refused: TEXT", words with which a checker or ONNX Runtime refuses to check, load or run it, or "rule: '
-            'CODE", a rule that fires; may be repeated',
+            help='"refused: TEXT": a checker or ONNX Runtime rejects the model with TEXT when it checks, loads or runs it; '
+            '"rule: CODE": the rule fires. May be repeated',
         ),
         *RULE_PATHS,
         like("source", default="auto", help="the framework's own file, `none`, or `auto` (default), as for `fix`"),
@@ -251,15 +250,15 @@ def reduce(args: argparse.Namespace) -> int:
 
 @command(
     "undo",
-    "take a rewrite back from a result",
+    "roll back rewrites of a result",
     ("model", Option("the result", "MODEL")),
-    ("firings", Option("the number of a rewrite, or the code of a rule for all its", "FIRING", nargs="*")),
-    description="Takes rewrites back that the record of a result names, those of its last run: the recorded rules run "
-    "again without them, on what they ran on. That is made of the result where `--record full` kept what is gone; "
-    "otherwise --original names it. Without FIRING the rewrites are listed.",
+    ("firings", Option("number of a rewrite, or code of a rule for all its rewrites", "FIRING", nargs="*")),
+    description="Rolls back rewrites of the last run that the record of a result lists. The recorded rules run again without "
+    "these rewrites, on the same input. After `fix --record full` the input is restored from the result; otherwise pass "
+    "--original. Without FIRING the rewrites are listed.",
     epilog="examples:\n  rewriter fix net.onnx -o fixed.onnx --record full\n  rewriter undo fixed.onnx\n"
     "  rewriter undo fixed.onnx 2 -o without.onnx\n  rewriter undo fixed.onnx PT030 --original net.onnx -o without.onnx",
-    options=("original", like("source", help="the framework's own file, where one was used"), *RULE_PATHS, *result()),
+    options=("original", like("source", help="the framework's own file, if one was used"), *RULE_PATHS, *result()),
 )
 def undo(args: argparse.Namespace) -> int:
     """Takes rewrites back, or lists them; returns 0."""
@@ -294,15 +293,15 @@ def undo(args: argparse.Namespace) -> int:
     "merge",
     "make one model of several",
     ("models", Option("the models, in the order in which they run", "MODEL", nargs="+")),
-    description="Makes one model of several. An input gets what an output of the same name of a model before gives, or "
-    "what --map says; if there is no such name, each model's only output becomes the only input of the next. Equal "
-    "initializers and functions are kept once, and inner names that clash change. Operator sets and IR versions are "
-    "aligned where no node means something else by that.",
+    description="Makes one model of several. An input is connected to the output of an earlier model with the same name, or "
+    "as --map says. If no names agree, the only output of each model becomes the only input of the next. Equal initializers "
+    "and functions are kept once. Inner names that clash are changed. Operator sets and IR versions are aligned if this "
+    "changes the meaning of no node.",
     epilog="examples:\n  rewriter merge preprocess.onnx net.onnx --map resized=images -o whole.onnx\n"
     "  rewriter merge left.onnx right.onnx --beside --share image --prefix l_,r_ -o both.onnx",
     options=(
         Group(
-            "how they are connected",
+            "connections",
             (
                 "map",
                 "beside",
@@ -310,7 +309,7 @@ def undo(args: argparse.Namespace) -> int:
                 "prefix",
                 (
                     "inputs",
-                    Option("the order of the inputs; what is not named comes last", "T,...", action="append"),
+                    Option("the order of the inputs; inputs that are not named come last", "T,...", action="append"),
                 ),
                 "outputs",
             ),
@@ -332,19 +331,19 @@ def merge(args: argparse.Namespace) -> int:
 
 @command(
     "split",
-    "make several models of one, which run one after the other",
+    "split a model into parts that run one after the other",
     MODEL,
-    description="Splits a model into parts that run one after the other. What a part reads of those before it becomes an "
-    "input of it and an output of theirs. Constants are in each part that reads them.",
+    description="Splits a model into parts that run one after the other. A tensor that a later part reads becomes an output "
+    "of the part that computes it, and an input of the part that reads it. Each part has the constants that it reads.",
     epilog="examples:\n  rewriter split net.onnx --at features -o 'net.{}.onnx'\n"
     "  rewriter split net.onnx --at 'p3,p4,p5' --at scores --dry-run\n"
     "  rewriter split net.onnx --rule MY001 --rules heads.rules -o 'part{}.onnx'\n"
     "  rewriter split net.onnx --max-size 1G -o 'part{}.onnx'",
     options=(
-        Group("where it is split", (OneOf(("at", "rule", "every", "max-size"), is_required=True),)),
-        like("type", help="the type of a tensor between the parts, if need be"),
+        Group("cuts", (OneOf(("at", "rule", "every", "max-size"), is_required=True),)),
+        like("type", help="the type of a tensor between the parts, if it is unknown"),
         *RULE_PATHS,
-        *result("the results; {} stands for the number of a part, as part{}.onnx"),
+        *result("the results; {} is the number of a part, for example part{}.onnx"),
     ),
 )
 def split(args: argparse.Namespace) -> int:
@@ -381,7 +380,7 @@ def _split_lines(name: str, output: str | None, done: Split, style: Style) -> It
     yield f"{style.paint('bold', clean(name))}{where}"
     yield from (f"  {clean(line)}" for line in done.plan)
     if done.same:
-        yield "  the parts run, and give what the whole gives"
+        yield "  the parts run, and return the same values as the whole model"
     if done.joined:
         yield f"  `rewriter merge` joins them again with {clean(join(done.joined))}"
     yield from (f"  {style.paint('dim', 'note')}: {clean(note)}" for note in done.notes)
@@ -391,17 +390,17 @@ def _rules_of_cuts(args: argparse.Namespace) -> RuleSet | None:
     from rewriter.app.cli.selection import codes, load
 
     if args.rules and not args.rule:
-        raise RewriterError("--rules says where rules are; say with --rule which of them mark the cuts")
+        raise RewriterError("--rules names the rule files; name with --rule the rules that mark the cuts")
     return load(args.rules).select(codes(args.rule), []) if args.rule else None
 
 
 @command(
     "text",
-    "turn a model into text (ONNX's own, JSON, protobuf's), and back",
+    "convert a model to text (ONNX's own, JSON, protobuf's), and back",
     ("model", Option("the model, in any of the forms", "MODEL")),
-    description="Turns a model from one form into another, as the endings of the files say: .onnx; .onnxtxt, ONNX's own "
-    "text, with weights in FILE.data beside it and in FILE.rest.json what the text cannot say; .json; .textproto. Back and "
-    "forth gives the same model. Without -o the text is printed, of weights their SHA-256.",
+    description="Converts a model from one form to another. The endings of the files select the forms: .onnx; .onnxtxt, "
+    "ONNX's own text, with weights in FILE.data next to it and parts that have no text in FILE.rest.json; .json; .textproto. "
+    "Converting back returns the same model. Without -o the text is printed, with the SHA-256 of weights.",
     epilog="examples:\n  rewriter text net.onnx\n  rewriter text net.onnx -o net.onnxtxt\n"
     "  rewriter text net.onnxtxt -o edited.onnx\n  rewriter text net.onnx --as json",
     options=(
@@ -422,9 +421,9 @@ def text(args: argparse.Namespace) -> int:
         raise RewriterError("-o names a file of this machine")
     form = args.form or (forms.TEXT if printed else forms.form_of(Path(args.output)))
     if form is None:
-        raise RewriterError(f"the ending of {args.output} says no form; say it with --as")
+        raise RewriterError(f"the ending of {args.output} does not select a form; pass --as")
     if printed and form == forms.BINARY:
-        raise RewriterError("a model in its binary form is written to a file; say which with -o FILE")
+        raise RewriterError("a model in its binary form is written to a file; name it with -o FILE")
     source = opened(args.model)
     with limited(args):
         model, notes = forms.read_form(source.file)

@@ -35,17 +35,17 @@ if TYPE_CHECKING:
     from rewriter.workbench.inspect.viewed_graph import NodeNote
     from rewriter.workbench.surgery.opened import Opened
 
-DRAWN_INPUTS = like("inputs", help=".npz file with the inputs by their names (default: made-up ones)")
+DRAWN_INPUTS = like("inputs", help="an .npz file with the inputs by their names (default: generated inputs)")
 NEW_FILE = like("force", help="overwrite an existing file")
 
 
 @command(
     "show",
-    "show what a model is made of",
+    "summarize a model",
     MODEL,
-    description="Shows the exporter and what tells of it, opsets, weights, inputs and outputs, operators, subgraphs, local "
-    "functions, external data and metadata. Weights are counted, not read; of external data only the size is asked. "
-    "--modules adds a table of what each module of the framework costs, --stats also reads the weights.",
+    description="Shows the exporter and how it was recognized, opsets, weights, inputs and outputs, operators, subgraphs, "
+    "local functions, external data and metadata. Weights are counted, not read. For external data only the size is read. "
+    "--modules adds a table with the cost of each module of the framework. --stats also reads the weights.",
     epilog="example: rewriter show net.onnx --nodes",
     options=(
         "nodes",
@@ -88,15 +88,15 @@ def show(args: argparse.Namespace) -> int:
 
 @command(
     "view",
-    "write a page to look at a model, or at two side by side",
+    "write an HTML page that shows a model, or two side by side",
     MODEL,
     ("other", Option("a second model, compared with the first", "B", nargs="?")),
-    description="Writes one HTML file that shows a model: modules folded, nodes to search and to follow, the places where "
-    "rules would fire, and the nodes that rules have changed. Of two models it also shows what differs. The file holds "
-    "everything it needs and makes no request; of weights it has those of up to eight values.",
+    description="Writes one HTML file that shows a model: folded modules, nodes that you can search and follow, the places "
+    "where rules would fire, and the nodes that rules have changed. With two models it also shows the differences. The file "
+    "contains everything that it needs and makes no request. It has the values of weights with up to eight values.",
     epilog="examples:\n  rewriter view net.onnx -o net.html\n  rewriter view net.onnx net.fixed.onnx --open",
     options=(
-        like("output", help="the page (default: NAME.html beside the model)"),
+        like("output", help="the page (default: NAME.html next to the model)"),
         NEW_FILE,
         "open",
         *RULES_AT_WORK,
@@ -111,7 +111,7 @@ def view(args: argparse.Namespace) -> int:
     from rewriter.workbench.inspect.viewed_graph import notes_of_differences, viewed_model
 
     if args.output is None and is_remote(args.model):
-        raise RewriterError(f"{args.model} is no file of this machine; say with -o where the page goes")
+        raise RewriterError(f"{args.model} is no file of this machine; name the page with -o")
     target = Path(args.output) if args.output else Path(args.model).with_suffix(".html")
     check_target(target, args.force)
     sources = all_opened([text for text in (args.model, args.other) if text is not None], args.source)
@@ -157,15 +157,16 @@ WHOLE = 2000
     "picture",
     "draw what a rule does to a model, or a part of a model",
     MODEL,
-    description="Draws a part of a model: the surroundings of a firing before and after it (--firing, as `rewriter check` "
-    f"numbers them), those of a node (--around), or, without either, the whole of a model of at most {WHOLE:,} nodes "
-    "(`view` shows larger ones). The ending of the file says how: .svg, .dot (Graphviz) or .mmd (Mermaid).",
+    description="Draws a part of a model. --firing draws the nodes around a firing, before and after it; N counts the firings "
+    "that `rewriter check` lists. --around draws the nodes around one node. Without either, the whole model is drawn if it "
+    f"has at most {WHOLE:,} nodes; use `view` for larger models. The ending of the file selects the format: .svg, .dot "
+    "(Graphviz) or .mmd (Mermaid).",
     epilog="examples:\n  rewriter picture net.onnx --firing 1 -o firing.svg\n"
     "  rewriter picture net.onnx --firing 2 --select MX -o firing.mmd\n"
     "  rewriter picture net.onnx --around conv1 --hops 3 -o conv1.svg",
     options=(
         like("output", required=True, help="the picture: .svg, .dot or .mmd"),
-        Group("what is drawn", (OneOf(("firing", "around")),)),
+        Group("the part", (OneOf(("firing", "around")),)),
         "hops",
         NEW_FILE,
         *RULES_AT_WORK,
@@ -196,13 +197,12 @@ def picture(args: argparse.Namespace) -> int:
 
 @command(
     "diff",
-    "show what differs between two models",
+    "show the differences between two models",
     BEFORE,
     AFTER,
-    description="Compares two models by what their nodes compute from what; names of inner tensors and the order of nodes "
-    "do not count, nor whether a constant is an initializer or a node. Differences are those of nodes, attributes, "
-    "operands, constants (with their ranges and the largest difference), inputs, outputs, opsets and metadata. The exit "
-    "code is 1 when there are any.",
+    description="Compares the computation of two models. Names of inner tensors and the order of nodes do not count. A "
+    "constant may be an initializer or a node. Prints the differences in nodes, attributes, operands, constants (with their "
+    "ranges and the largest difference), inputs, outputs, opsets and metadata. The exit code is 1 if there are any.",
     epilog="example: rewriter diff net.onnx net.fixed.onnx",
     options=("format", Limits("the comparison", 600)),
 )
@@ -226,11 +226,11 @@ def diff(args: argparse.Namespace) -> int:
     "run two models side by side and find the first tensor that differs",
     BEFORE,
     AFTER,
-    description="Runs two models on the same inputs and compares their outputs. Where these differ, or one model does not "
-    "run, it goes through the tensors between, in the order of computation, and names the first that differs, or the node "
-    "that is refused. Tensors are paired by structure, not by names. Tensors may be apart by --atol "
-    "plus --rtol times the largest magnitude of the tensor, plus 16 units in the last place of the coarsest type; NaN "
-    "equals NaN at the same place and nothing else. The exit code is 1 when something differs.",
+    description="Runs two models on the same inputs and compares their outputs. If the outputs differ, or one model does not "
+    "run, compares the tensors in between, in the order of computation. Names the first tensor that differs, or the node that "
+    "is rejected. Tensors are paired by structure, not by names. They may differ by --atol plus --rtol times the largest "
+    "magnitude of the tensor, plus 16 units in the last place of the coarsest type. NaN equals only NaN. The exit code is 1 "
+    "if something differs.",
     epilog="example: rewriter compare net.onnx net.fixed.onnx --inputs sample.npz --layers",
     options=(
         like("inputs", help=".npz file with A's inputs (default: random ones and edge values, always the same)"),
@@ -267,10 +267,10 @@ def compare(args: argparse.Namespace) -> int:
 
 @command(
     "history",
-    "list the rules that made a model what it is",
+    "list the rules that changed a model",
     MODEL,
-    description="Prints the record that `fix` leaves in models that it changes: for each run the rules that fired, their "
-    "number and digests, and the SHA-256 of the file that was rewritten; then the nodes that rules made or changed.",
+    description="Prints the record that `fix` leaves in models that it changes. For each run: the rules that fired, with "
+    "counts and digests, and the SHA-256 of the file that was rewritten. Then: the nodes that rules made or changed.",
     epilog="example: rewriter history net.fixed.onnx",
     options=("format", Limits("the command", 600)),
 )
@@ -298,14 +298,14 @@ def history(args: argparse.Namespace) -> int:
 
 @command(
     "audit",
-    "check whether a result is what the recorded rules make of its input",
+    "check a result against its record",
     ("input", Option("the model before", "INPUT")),
     ("output", Option("the model after", "OUTPUT")),
-    description="Does again what the record in OUTPUT says was done to INPUT, and compares bytes. The exit code is 1 when "
-    "the output is something else, when it has no record, or when a rule has changed since. Nothing is written.",
+    description="Repeats on INPUT the rewrites that the record in OUTPUT lists, and compares the bytes. The exit code is 1 if "
+    "the output differs, if it has no record, or if a rule has changed since. Nothing is written.",
     epilog="example: rewriter audit net.onnx net.fixed.onnx",
     options=(
-        like("source", help="the framework's own file, where it is not beside INPUT"),
+        like("source", help="the framework's own file, if it is not next to INPUT"),
         *RULE_PATHS,
         CONFIGURATION,
         "format",
@@ -332,15 +332,16 @@ def audit(args: argparse.Namespace) -> int:
 
 @command(
     "run",
-    "run a model and show or keep what it gives",
+    "run a model and show or save its outputs",
     MODEL,
-    description="Runs a model once, in ONNX Runtime on one thread without its optimizations, and shows what its outputs "
-    "are. -o keeps inputs and outputs by their names, so that --inputs of this and other commands reads them again. "
-    "Inputs are made up, always the same, where no file gives them.",
+    description="Runs a model once, in ONNX Runtime on one thread, and shows its outputs. Models up to 256 MiB run with the "
+    "runtime's default optimizations, larger models without optimizations. -o saves inputs and outputs by their names, so "
+    "that you can pass the file as --inputs to this and other commands. Without --inputs, the inputs are generated; they are "
+    "always the same.",
     epilog="examples:\n  rewriter run net.onnx\n  rewriter run net.onnx --inputs sample.npz --dump 'op:Conv' -o out.npz",
     options=(
         DRAWN_INPUTS,
-        with_words("static", what="the shape of a made-up input"),
+        with_words("static", what="the shape of a generated input"),
         like("output", help="an .npz file for inputs and outputs"),
         "dump",
         NEW_FILE,
@@ -350,13 +351,15 @@ def audit(args: argparse.Namespace) -> int:
 )
 def run(args: argparse.Namespace) -> int:
     """Runs one model; returns 0."""
+    from shlex import quote
+
     import numpy as np
 
     from rewriter.app.report.run_lines import run_lines, run_object
     from rewriter.core.graph.tidy import fix_shapes
     from rewriter.core.isolation.budget import within_limits
     from rewriter.core.onnxfile.write import check_target
-    from rewriter.trust.proof.models.benchmark import single_run
+    from rewriter.trust.proof.models.benchmark import Rejected, single_run
     from rewriter.trust.proof.models.model_inputs import write_arrays
     from rewriter.trust.proof.models.validity import Candidate
     from rewriter.workbench.surgery.ports import with_outputs
@@ -371,7 +374,11 @@ def run(args: argparse.Namespace) -> int:
         model, drawn = source.read(), source.read()
         with_outputs(model, args.dump)
         fix_shapes(drawn.graph, args.static)
-        found = single_run(Candidate(model), args.inputs, Candidate(drawn))
+        try:
+            found = single_run(Candidate(model), args.inputs, Candidate(drawn))
+        except Rejected as error:
+            advice = f"`rewriter check {quote(source.name)}` names the rules that repair it"
+            raise RewriterError(f"{source.name}: {error}. {advice}") from error
         if target is not None:
             values = {**found.feed, **found.outputs}
             arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
@@ -389,15 +396,14 @@ def run(args: argparse.Namespace) -> int:
 
 @command(
     "bench",
-    "measure how long models take, and which nodes take it",
+    "measure the run time of models and of their nodes",
     ("models", Option("the models; the others are compared with the first", "MODEL", nargs="+")),
-    description="Times models in ONNX Runtime on the processor, in turns where there are several, after some runs that do "
-    "not count, and tells from the runtime's profile which operators take the time. Models with the same inputs get the "
-    "same values.",
+    description="Times models in ONNX Runtime on the processor, after warm-up runs that do not count. Several models run in "
+    "turns. The runtime's profile shows which operators take the time. Models with the same inputs get the same values.",
     epilog="examples:\n  rewriter bench net.onnx --nodes\n  rewriter bench net.onnx small.onnx --threads 1",
     options=(
         DRAWN_INPUTS,
-        with_words("static", what="the shape of a made-up input"),
+        with_words("static", what="the shape of a generated input"),
         "runs",
         "seconds",
         "warmup",

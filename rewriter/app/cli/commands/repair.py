@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     "fix",
     "repair models",
     PATHS,
-    description="Repairs models. The input is never modified, unless by --in-place; without -o, --out or --in-place the "
-    "result goes to NAME.fixed.onnx beside the input, and *.fixed.onnx in folders are taken for such results and left "
-    "alone. Hidden folders are not searched.",
+    description="Repairs models. The input is modified only with --in-place. Without -o, --out or --in-place the result is "
+    "NAME.fixed.onnx next to the input. In folders, *.fixed.onnx are taken for results and skipped. Hidden folders are not "
+    "searched.",
     epilog="examples:\n  rewriter fix exported/ --out repaired/ --jobs 4\n"
     "  rewriter fix net.onnx -o fixed.onnx --verify --report audit.html --report audit.json",
     options=(
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
         (
             "ask",
             Option(
-                "have the consumers of --target read and run each model before and after, and go on with the further steps of "
-                "their recipes until they accept it",
+                "load and run each model in the consumers of --target, before and after; if they reject it, continue with the "
+                "further steps of their recipes",
                 action="store_true",
             ),
         ),
@@ -71,17 +71,17 @@ def fix(args: argparse.Namespace) -> int:
     "check",
     "report which rules would fire, and where",
     PATHS,
-    description="Reports which rules would fire and where, and what an unknown fact keeps from being decided, with what "
-    "would make it known. Nothing is written. The exit code is 1 when a rule would fire, when ONNX Runtime rejects a model "
-    "or when a small model fails on all made-up inputs and they cannot be at fault.",
+    description="Reports which rules would fire and where. If an unknown fact keeps a rule from firing, names the fact and "
+    "how to make it known. Nothing is written. The exit code is 1 if a rule would fire, or if ONNX Runtime rejects a model. "
+    "It is also 1 if a small model fails on all generated inputs, unless the inputs can be the cause.",
     epilog="examples:\n  rewriter check net.onnx --source net-symbol.json\n"
     "  rewriter check exported/ --format github --report findings.sarif",
     options=(
         *SELECTION,
         with_words(
             "runtime",
-            what="loads the models too, to print why it rejects them and the rules that repair them; auto: if it is installed; "
-            "of several models those up to 256 MB",
+            what="also loads the models, to print why it rejects them and which rules repair them. auto: if it is installed; "
+            "of several models, those up to 256 MB",
         ),
         "expect",
         "ask",
@@ -107,10 +107,10 @@ def check(args: argparse.Namespace) -> int:
 
 @command(
     "plan",
-    "write down what would be done, to be edited and applied",
+    "write the rewrites of `fix` to a file that you can edit and apply",
     MODEL,
-    description="Writes each rewrite that `fix` would do as a table of a TOML file, with what it changes beside it. "
-    "Setting `apply = false` rejects one; `rewriter apply` carries out the rest. The model is not changed.",
+    description="Writes each rewrite that `fix` would do as a table of a TOML file, next to the change that it makes. Set "
+    "`apply = false` to reject one. `rewriter apply` carries out the rest. The model is not changed.",
     epilog="examples:\n  rewriter plan net.onnx -o plan.toml\n  rewriter apply plan.toml -o net.fixed.onnx\n"
     "  rewriter plan net.onnx --interactive -o plan.toml",
     options=(
@@ -182,12 +182,13 @@ def _decided(proposals: Sequence[Proposal], firings: Sequence[Firing]) -> tuple[
     "apply",
     "carry out a plan",
     ("plan", Option("file written by `rewriter plan`", "PLAN")),
-    description="Does the rewrites that a plan accepts, and no other. Nothing is written when the model, a rule or the "
-    "source file is not what it was when the plan was made. The exit code is 1 when an accepted rewrite did not happen "
-    "though all that it follows did, or when one that is not in the plan was ready to happen; it is not done.",
+    description="Does the rewrites that a plan accepts, and no other. Nothing is written if the model, a rule or the source "
+    "file has changed since the plan was made. The exit code is 1 if an accepted rewrite did not happen although all rewrites "
+    "before it in its chain did. It is also 1 if a rewrite that is not in the plan was ready to happen; that rewrite is not "
+    "done.",
     epilog="example: rewriter apply plan.toml -o net.fixed.onnx",
     options=(
-        like("output", help="the result (default: NAME.fixed.onnx beside the model)"),
+        like("output", help="the result (default: NAME.fixed.onnx next to the model)"),
         like("force", help="overwrite an existing file"),
         "fetch",
         like("verify", action="store_true", help="also run the model before and after, as `fix --verify` does"),
@@ -212,7 +213,7 @@ def apply(args: argparse.Namespace) -> int:
 
     found = read(Path(args.plan))
     if is_remote(found.model) and args.output is None:
-        raise RewriterError(f"the plan is of {found.model}, no file of this machine; say with -o where the result goes")
+        raise RewriterError(f"the plan is of {found.model}, no file of this machine; name the result with -o")
     for url in (found.model, found.source[0] if found.source is not None else ""):
         if is_url(url) and not args.fetch:
             raise RewriterError(f"{args.plan} names {url}, and nothing was fetched; look at the address, then add --fetch")
@@ -269,10 +270,10 @@ def _applied(plan: Document, outcome: Outcome, absent: list[Missing], style: Sty
             shell_words="nodes",
         ),
     ),
-    description="For each place where the operator of the rule's last node occurs: that the rule fires, or the deepest "
-    "question that it reached there, what the model answered, and, where the answer is unknown, what would make it "
-    "known. The nearest misses come first. Places are looked at before any rule has fired; a run of all "
-    "selected rules then shows where this one fires only after others, or comes too late. Nothing is written.",
+    description="For each place where the operator of the rule's last node occurs, prints that the rule fires, or the "
+    "condition that stopped it and the value found in the model. If the value is unknown, prints how to make it known. The "
+    "nearest misses come first. Places are examined before any rule has fired. A run of all selected rules then shows if this "
+    "rule fires only after others, or too late. Nothing is written.",
     epilog="example: rewriter why MX001 net.onnx fc1",
     options=(*RULES_AT_WORK, "limit", "format", Limits("the command", 600)),
 )

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 @command(
     "rules",
     "list the rules",
-    description="Lists rules by exporter: code and title, with a mark after the code of a rule that does not run by default. "
-    "With --symptom, the rules that repair what a tool rejects with this message, best first; the exit code is 1 if none "
-    "surely does and the closest ones are listed.",
+    description="Lists rules by exporter: code and title. A mark after the code shows that a rule does not run by default. "
+    "With --symptom: lists the rules that repair a model that a tool rejects with this message, best first. The exit code is "
+    "1 if no rule surely does; the closest rules are then listed.",
     epilog='example: rewriter rules --symptom "First input does not have rank 2"',
     options=(
         "symptom",
@@ -138,7 +138,7 @@ def _for_targets(rules: Sequence[Rule], targets: Sequence[str]) -> Sequence[Rule
     "rule",
     "show one rule",
     ("code", Option("code of the rule", "CODE", shell_words="one_code")),
-    description="Shows one rule: what it does, for which models, its parameters, upstream issues, and its text.",
+    description="Shows one rule: its purpose, the models that it is for, its parameters, upstream issues and text.",
     epilog="example: rewriter rule MX001",
     options=(*RULE_PATHS, CONFIGURATION, Limits("the command", 600), "format"),
 )
@@ -163,7 +163,7 @@ def rule(args: argparse.Namespace) -> int:
     "explain",
     "explain a message of the rule compiler",
     ("code", Option("E103, W301, ...; `list` prints all of them", "CODE", shell_words="messages")),
-    description="Explains a message of the rule compiler: what it means, a rule that gives it, and one that does not.",
+    description="Explains a message of the rule compiler: its meaning, a rule that causes it, and a rule that does not.",
     epilog="example: rewriter explain E103",
     options=("format",),
 )
@@ -224,23 +224,24 @@ def _print_rule(word: str, commands: tuple[str, ...]) -> None:
 
 @command(
     "new",
-    "begin a rule from a part of a model, or from a model and its repair",
+    "start a rule from a part of a model, or from a model and its repair",
     ("code", Option("of the new rule: capital letters and a number, as MY001", "CODE")),
-    description="Writes a rule file that compiles, with a header and tests. With --around the pattern has the nodes around one "
-    "node, and comments say what is to be filled in. With --to the pattern and the rewrite are what differs between a model "
-    "and its hand-made repair: the rule is run on the model, its result is compared with the repair, and comments say what "
-    "was guessed. Where one rule does not reach, others count on from CODE.",
-    epilog="examples:\n  rewriter new MY001 --from net.onnx --around /MaxPool -o my_rules/MY001_pool.rules\n"
+    description="Writes a rule file that compiles, with a header and tests. With --around the pattern has the nodes around "
+    "one node, and comments mark the parts that you fill in. With --to the pattern and the rewrite are the differences "
+    "between a model and its hand-made repair. The rule is run on the model, and its result is compared with the repair. "
+    "Comments mark the guesses. If one rule is not enough, the codes of the others count on from CODE.",
+    epilog="examples:\n"
+    "  rewriter new MY001 --from net.onnx --around /MaxPool -o my_rules/MY001_pool.rules\n"
     "  rewriter new MY001 --from before.onnx --to after.onnx -o my_rules/MY001_pool.rules\n"
-    "exit code: 1 when the rules do not give the repair",
+    "exit code: 1 if the rules do not produce the repair",
     options=(
         ("from", Option("the model", "MODEL", dest="model", required=True)),
         ("to", Option("its repair, with the same inputs and outputs", "MODEL", dest="repair")),
-        like("around", help="the node: its name, or that of a tensor that it makes"),
-        like("depth", type=steps, default=1, help="how many steps away nodes are taken (default: 1)"),
+        like("around", help="the node: its name, or the name of one of its outputs"),
+        like("depth", type=steps, default=1, help="include nodes that are up to so many steps away (default: 1)"),
         like("output", help="the rule file (default: it is printed)"),
         *RULE_PATHS,
-        with_words("runtime", what="is asked if it refuses the models, and runs them, where it is installed"),
+        with_words("runtime", what="loads and runs the models; auto: if it is installed"),
         Limits("the command", 600),
     ),
 )
@@ -278,16 +279,16 @@ def new(args: argparse.Namespace) -> int:
     for line in (*outcome, *(f"not reached: {line}" for line in missing)):
         say(clean(line))
     if target is not None:
-        say("answer what is marked FILL IN, then run: rewriter test " + clean(str(target)))
+        say("fill in the places marked FILL IN, then run: rewriter test " + clean(str(target)))
     return 1 if missing else 0
 
 
 @command(
     "new-pack",
-    "begin a package of rules",
+    "start a package of rules",
     ("name", Option("small letters, digits and hyphens; pip knows it as NAME-rules", "NAME")),
-    description="Writes a folder with a package that pip installs and whose rules are then known as pack:NAME: an example "
-    "of a rule, its tests and what `verify` found, a test of the whole, and a workflow for CI.",
+    description="Writes a folder with a package that you install with pip. Its rules then have the name pack:NAME. The folder "
+    "has an example rule with tests and its verdict of `verify`, a test of the package, and a workflow for CI.",
     epilog="example: rewriter new-pack my-company",
     options=(like("output", metavar="FOLDER", help="the folder to make (default: NAME-rules)"),),
 )
@@ -318,7 +319,7 @@ def new_pack(args: argparse.Namespace) -> int:
     "fmt",
     "format rule files",
     ("paths", Option("rule file, or folder that is searched for *.rules", "PATH", nargs="+")),
-    description="Formats rule files in place; comments are kept. A file that does not parse is reported and left alone.",
+    description="Formats rule files in place and keeps comments. A file that does not parse is reported and not changed.",
     epilog="example: rewriter fmt --check my_rules/",
     options=("check", Limits("the command", 600)),
 )
@@ -353,9 +354,9 @@ def fmt(args: argparse.Namespace) -> int:
 
 @command(
     "lsp",
-    "answer editors about rule files",
-    description="Speaks the Language Server Protocol on standard input and output: diagnostics as one types, hover, "
-    "completion, definitions, formatting, and lenses that run tests and verify rules. Editors start it by themselves. "
+    "run the language server for editors of rule files",
+    description="Runs a server of the Language Server Protocol on standard input and output: diagnostics while you type, "
+    "hover, completion, definitions, formatting, and lenses that run tests and verify rules. Editors start it by themselves. "
     "Needs onnx-rewriter[editor].",
     epilog="example: rewriter lsp --stdio",
     options=("stdio",),

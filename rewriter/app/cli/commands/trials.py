@@ -32,12 +32,12 @@ SECONDS_BETWEEN_LOOKS = 0.5
     "test",
     "run the inline tests of rules",
     RULES,
-    description="Runs the inline tests of rule files. Where one fails it shows the difference, or why nothing fires.",
+    description="Runs the inline tests of rule files. If a test fails, shows the difference, or why no rule fires.",
     epilog="examples:\n  rewriter test my_rules/\n  rewriter test my_rules/ --watch\n"
     "  rewriter test my_rules/MY001_pool.rules --bless",
     options=(
         "bless",
-        like("dry-run", help="of --bless only show the difference"),
+        like("dry-run", help="with --bless: only show the difference"),
         "watch",
         Limits("all tests together", default="600"),
         "format",
@@ -156,9 +156,9 @@ def _bless(args: argparse.Namespace) -> int:
     "lint",
     "check rules against each other",
     ("rules", Option("rule file or folder; `shipped` are the shipped rules (default: these alone)", "RULES", nargs="*")),
-    description="Checks rules as a set: rules that are the same, never get their turn, fit the same node with nothing to "
-    "say which goes first, match their own results, undo each other, or can never apply. Warns of tables that hold conditions "
-    "or are too wide, and of a rewrite that is written twice.",
+    description="Checks rules as a set. Finds rules that are the same, never get their turn, match the same node without an "
+    "order, match their own results, undo each other, or can never apply. Warns of tables that hold conditions or are too "
+    "wide, and of a rewrite that is written twice.",
     epilog="example: rewriter lint shipped my_rules/",
     options=("pedantic", Limits("the command", 600), "format"),
 )
@@ -195,8 +195,8 @@ def lint(args: argparse.Namespace) -> int:
     "list the rules and conditions that models never exercise",
     ("rules", Option("rule file or folder; `shipped` are the shipped rules", "RULES")),
     ("paths", Option("model, or folder that is searched for *.onnx", "MODEL", nargs="+")),
-    description="Runs rules over models and reports which of them never fired, and which `where` lines never kept a rule "
-    "from firing. What runs by default is run together, and so is the rest of the rules; nothing is written.",
+    description="Runs rules over models. Reports the rules that never fired, and the `where` lines that never kept a rule "
+    "from firing. The rules that run by default run together; then the other rules run together. Nothing is written.",
     epilog="example: rewriter coverage shipped exported/",
     options=(like("set", default=[]), "all", Limits("each model"), "format"),
 )
@@ -246,11 +246,12 @@ GRACE = 60.0
 
 @command(
     "verify",
-    "look for counterexamples to what rules promise",
+    "search for counterexamples to the promises of rules",
     RULES,
-    description="Runs each rule on random instances of its pattern and compares the models before and after in ONNX "
-    "Runtime and in onnx.reference. Rules that are as the lock file has them are not run again. Needs onnx-rewriter[verify]. "
-    "The exit code is 1 for a counterexample, or a rule that could not be verified and does not say why.",
+    description="Runs each rule on random models of its pattern, and compares the outputs before and after in ONNX Runtime "
+    "and in onnx.reference. Rules that have not changed since the lock file was written are not run again. Needs "
+    "onnx-rewriter[verify]. The exit code is 1 if there is a counterexample, or if a rule could not be verified and does not "
+    "give a reason.",
     epilog="examples:\n  rewriter verify my_rules/ --samples 2000\n  rewriter verify rules/ --locked",
     options=(
         like("select", default=[], help="comma-separated codes or beginnings of codes (default: ALL)"),

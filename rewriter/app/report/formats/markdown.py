@@ -22,8 +22,10 @@ from rewriter.app.report.document import (
     number,
     place_text,
     rolled_place,
+    status_text,
     verb,
 )
+from rewriter.app.report.terminal import models_by_status
 from rewriter.core.log import Firing
 from rewriter.workbench.style import clean
 
@@ -40,11 +42,11 @@ def report_pieces(report: Report) -> Iterator[str]:
 
 def _lines(report: Report) -> Iterator[str]:
     summary, total = report.summary, sum(report.summary.firings.values())
-    statuses = ", ".join(f"{count:,} {word}" for word, count in summary.statuses.items())
     yield f"# rewriter {report.command}: {number(total, verb(report))} in {number(summary.models, 'model')}"
     yield ""
-    yield f"{statuses}; {number(report.rule_set.rules, 'rule')} selected (`{report.rule_set.sha256[:12]}`), "
-    yield f"rewriter {report.version}, {summary.seconds:.1f} s, exit code {report.exit_code}."
+    statuses = models_by_status(report.command, summary) or number(summary.models, "model")
+    rules = f"{number(report.rule_set.rules, 'rule')} selected (`{report.rule_set.sha256[:12]}`)"
+    yield f"{statuses}; {rules}; rewriter {report.version}; {summary.seconds:.1f} s; exit code {report.exit_code}."
     if summary.firings:
         yield from _totals(report)
     if len(report.models) > 1:
@@ -97,7 +99,7 @@ def _models(report: Report) -> Iterator[str]:
             continue
         digests = [f"`{file.sha256[:12]}`" if (file := model.file(r)) and file.sha256 else "" for r in ("input", "output")]
         numbers = f"{len(model.firings):,} | {len(model.rolled_back) or ''}"
-        yield f"| {code_span(model.path, table=True)} | {model.status} | {numbers} | {' | '.join(digests)} |"
+        yield f"| {code_span(model.path, table=True)} | {status_text(model.status)} | {numbers} | {' | '.join(digests)} |"
     if len(report.models) > MODELS:
         yield ""
         yield f"{len(report.models) - MODELS:,} more models are not listed."
@@ -114,7 +116,7 @@ def _model(report: Report, model: ModelRecord) -> Iterator[str]:
         yield f"**Failed**: {code_span(model.error)}"
         return
     facts = [
-        f"{model.status}",
+        status_text(model.status),
         f"exporter {code_span(model.exporter)}" if model.exporter else "",
         f"ended: {ending(model.stop)}",
     ]

@@ -28,6 +28,7 @@ from rewriter.app.report.document import (
     place_text,
     rolled_place,
     severity,
+    status_text,
     verb,
     verdict_of,
 )
@@ -158,7 +159,7 @@ POLICY = (
 
 def filter_bar(report: Report) -> str:
     """The field, and with several models the statuses that there are."""
-    statuses = "".join(f"<option>{word}</option>" for word in report.summary.statuses)
+    statuses = "".join(f'<option value="{word}">{status_text(word)}</option>' for word in report.summary.statuses)
     choice = f'<select id="status" aria-label="status"><option value="">any status</option>{statuses}</select>'
     field = '<input id="find" type="search" placeholder="filter by model, rule, node, text ( / )" aria-label="filter">'
     return (
@@ -285,9 +286,7 @@ def _top(report: Report) -> Iterator[str]:
     yield _card(f"{len(summary.firings):,}", "rule" if len(summary.firings) == 1 else "rules")
     for word, count in summary.statuses.items():
         if len(report.models) > 1 or word in ("failed", "refused"):
-            yield _card(
-                f"{count:,}", "with findings" if word == "findings" else word, "bad" if word in ("failed", "refused") else ""
-            )
+            yield _card(f"{count:,}", status_text(word), "bad" if word in ("failed", "refused") else "")
     if summary.rolled_back:
         yield _card(f"{summary.rolled_back:,}", "rolled back", "bad")
     yield _card(f"{summary.seconds:.1f}", "seconds")
@@ -352,7 +351,7 @@ def _fleet(report: Report) -> Iterator[str]:
             yield f'<tr><td class="dim">and {len(group) - LISTED:,} more</td></tr>'
     yield "</tbody></table></div>"
     if fleet.reasons:
-        yield '<h3>Refused by ONNX Runtime</h3><ul class="reasons">'
+        yield '<h3>Rejected by ONNX Runtime</h3><ul class="reasons">'
         for one in fleet.reasons[:LISTED]:
             yield f"<li><b>{number(one.models, 'model')}</b>, {_t(one.example)} for one: {_t(one.reason)} "
             yield f'<span class="dim">repaired by {_codes(report, one.answers)}</span></li>'
@@ -373,7 +372,7 @@ def _models(report: Report) -> Iterator[str]:
         name = f'<a href="#m{place}">{_t(model.path)}</a>' if has_something(model) else _t(model.path)
         attribute = f' data-model="m{place}"' if has_something(model) else ""
         yield f'<tr data-status="{model.status}"{attribute}><td class="path name">{name}</td>'
-        yield f'<td><span class="status {model.status}">{model.status}</span></td>'
+        yield f'<td><span class="status {model.status}">{status_text(model.status)}</span></td>'
         yield f'<td>{verdict_of(model)}</td><td class="num">{sum(model.counts.values()):,}</td>'
         yield "".join(f'<td class="wider">{_hash(model, role)}</td>' for role in ("input", "output")) + "</tr>"
     yield "</tbody></table></div></section>\n"
@@ -389,7 +388,7 @@ def _hash(model: ModelRecord, role: str) -> str:
 def _model(report: Report, model: ModelRecord, place: int) -> Iterator[str]:
     yield f'<section class="model" id="m{place}" data-status="{model.status}">'
     heading = _t(model.path) if len(report.models) > 1 else "What happened"
-    yield f'<h2><span class="name">{heading}</span> <span class="status {model.status}">{model.status}</span></h2>'
+    yield f'<h2><span class="name">{heading}</span> <span class="status {model.status}">{status_text(model.status)}</span></h2>'
     if model.error:
         yield f'<p class="alert bad">{_t(model.error)}</p></section>\n'
         return

@@ -535,7 +535,7 @@ class RuleBuilder(RewriteBuilder):
     def _complete(self, parts: list[Part], of: dict[str, list[Part]], code: Part) -> None:
         """One `match`, at least one `rewrite`, and everything in its order."""
         if "match" not in of:
-            helps = ("say what the rule looks for: match { y = Relu(x) }",)
+            helps = ("add the pattern of the rule: match { y = Relu(x) }",)
             self.problem("E004", f"rule {code} has no `match`", self.span(code), "nothing to look for", helps)
         for again in of.get("match", [])[1:]:
             helps = ("a pattern may hold several connected nodes; for two patterns write two rules",)
@@ -543,7 +543,7 @@ class RuleBuilder(RewriteBuilder):
                 helps = ("ask of a tensor whether it is an input or output of the model: where is_input(x)",)
             self.problem("E005", f"rule {code} has two `match` blocks", self._first_word(again), "one too many", helps)
         if "rewrite" not in of:
-            helps = ("say what becomes of the match: rewrite { y = x }",)
+            helps = ("add the result of the rule: rewrite { y = x }",)
             self.problem("E006", f"rule {code} has no `rewrite`", self.span(code), "nothing to do", helps)
         highest: Part = None
         for part in parts:

@@ -43,11 +43,12 @@ def single_run(candidate: Candidate, inputs: str | None, drawn: Candidate | None
 
     Args:
         candidate: the model.
-        inputs: an .npz file; None makes inputs up.
-        drawn: a model that says the shapes of made-up inputs; None: that one.
+        inputs: an .npz file; None generates inputs.
+        drawn: a model that declares the shapes of generated inputs; None: `candidate`.
 
     Raises:
-        RewriterError: no runtime runs it, or no inputs can be made up.
+        Rejected: ONNX Runtime does not load it.
+        RewriterError: no runtime runs it, or no inputs can be generated.
     """
     runtime = runtimes()[0]
     run = _InRuntime(candidate) if runtime == onnx_runtime.NAME else ModelRun(candidate, runtime)
@@ -60,16 +61,22 @@ def single_run(candidate: Candidate, inputs: str | None, drawn: Candidate | None
                 return _ran(run, feed, runtime)
             except CannotRun as error:
                 refused = refused or error
-    raise refused or CannotRun("no input could be made up")
+    raise refused or CannotRun("no inputs could be generated")
+
+
+class Rejected(CannotRun):
+    """ONNX Runtime does not load the model; the text has its error message."""
 
 
 class _InRuntime:
-    """A model of any size in ONNX Runtime. Raises CannotRun when that refuses it."""
+    """A model of any size in ONNX Runtime. Raises CannotRun if it does not load or run."""
 
     def __init__(self, candidate: Candidate) -> None:
         try:
             self._session = candidate.session()
-        except (NoAnswer, RefusedError) as error:
+        except RefusedError as error:
+            raise Rejected(f"{onnx_runtime.NAME} rejects the model: {error}") from error
+        except NoAnswer as error:
             raise _failed(error) from error
 
     def __call__(self, feed: Feed) -> Outputs:

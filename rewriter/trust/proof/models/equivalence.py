@@ -154,7 +154,7 @@ def _answers(candidate: Candidate, runtime: str, inputs: str | None) -> list[Run
         if first is not None:
             further = sets[1:] if _is_small(candidate, first) else sets[1:FEW_SETS]
             return [first, *(answer for one in further if (answer := _answer(run, one, refusals)) is not None)]
-    raise refusals[0] if refusals else CannotRun("no input could be made up")
+    raise refusals[0] if refusals else CannotRun("no inputs could be generated")
 
 
 def _answer(run: ModelRun, feeds: FeedSet, refusals: list[CannotRun]) -> RunAnswer | None:
@@ -339,9 +339,9 @@ class _NumberComparison:
             found.differ = True
             how = f"differs by up to {difference.largest:.2g}" if difference.largest < float("inf") else difference.message
             what = f"output {difference.output!r} {how}; {found.ran}"
-            found.sentences.append(f"numbers changed, {says}{self._whose(announced)} ({what})")
+            found.sentences.append(f"outputs changed, {says}{self._whose(announced)} ({what})")
         else:
-            found.sentences.append(f"numbers unchanged, though {_codes(announced)} may change them ({found.ran})")
+            found.sentences.append(f"outputs unchanged, though {_codes(announced)} may change them ({found.ran})")
         return None
 
     def _ran_not_before(self, announced: Sequence[Firing], error: str) -> None:
@@ -374,9 +374,9 @@ class _NumberComparison:
         if found.framework is not None and self._verifier.framework is not None:
             path = self._verifier.framework.path
             sentences.append(
-                f"wrong numbers: they are not those of {path}: {found.framework}"
+                f"wrong outputs: they differ from the outputs in {path}: {found.framework}"
                 if found.framework
-                else f"verified: the numbers are the framework's, as recorded in {path}"
+                else f"verified: the outputs equal the framework's outputs, as recorded in {path}"
             )
         if found.random:
             sentences.append(f"random and not compared: {', '.join(map(repr, found.random))}")

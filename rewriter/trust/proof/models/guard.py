@@ -290,7 +290,7 @@ class _Guard:
 
     def _give_up(self, attempt: ReplayedRun) -> ReplayedRun:
         last = {firing.rule: firing for firing in attempt.steps}
-        reason = f"more than {MOST_CULPRITS} rewrites made the model worse; the model is given back as it was"
+        reason = f"more than {MOST_CULPRITS} rewrites made the model worse; the model is returned unchanged"
         self._culprits.extend(Culprit(firing, reason, everywhere=True) for _, firing in sorted(last.items()))
         return self._replay(Variation(firings=0))
 

@@ -198,7 +198,7 @@ def _dtype(slot: Slot) -> Any:
     try:
         return onnx.helper.tensor_dtype_to_np_dtype(slot.code)
     except KeyError:
-        raise RewriterError(f"no value can be made up for input {slot.name!r}: element type {slot.code} is unknown") from None
+        raise RewriterError(f"no value can be generated for input {slot.name!r}: element type {slot.code} is unknown") from None
 
 
 def _finfo(dtype: Any) -> Any:
@@ -506,12 +506,12 @@ def recorded_feed(path: str, model: onnx.ModelProto) -> Feed:
 def _shape(info: onnx.ValueInfoProto, first: int, other: int) -> tuple[int, ...]:
     tensor = info.type.tensor_type
     if info.type.WhichOneof("value") != "tensor_type" or not tensor.elem_type:
-        raise RewriterError(f"no value can be made up for input {info.name!r}: it is no tensor of a known type")
+        raise RewriterError(f"no value can be generated for input {info.name!r}: it is no tensor of a known type")
     if not tensor.HasField("shape"):
-        raise RewriterError(f"no value can be made up for input {info.name!r}: its rank is unknown")
+        raise RewriterError(f"no value can be generated for input {info.name!r}: its rank is unknown")
     dims = tensor.shape.dim
     known = [dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in dims]
     shape = tuple((first if i == 0 else other) if size is None else size for i, size in enumerate(known))
     if prod([size or 1 for size in shape]) > MOST_ELEMENTS:  # NumPy refuses 0 x 2**63, too
-        raise RewriterError(f"no value is made up for input {info.name!r}: its shape is {'x'.join(map(str, shape))}")
+        raise RewriterError(f"no value is generated for input {info.name!r}: its shape is {'x'.join(map(str, shape))}")
     return shape

@@ -250,8 +250,8 @@ class RunFailure:
     @property
     def note(self) -> str:
         """What is noted of an uncertain one."""
-        advice = "the inputs may be at fault, and `rewriter check --expect FILE.npz` has it run on others"
-        return "" if self.certain else f"ONNX Runtime loads it, and it fails on made-up inputs: {self.reason}; {advice}"
+        advice = "the inputs may be the cause; `rewriter check --expect FILE.npz` runs it on other inputs"
+        return "" if self.certain else f"ONNX Runtime loads it, and it fails on generated inputs: {self.reason}; {advice}"
 
 
 def failure_in_check(candidate: Candidate) -> RunFailure | None:

@@ -139,9 +139,7 @@ def _arrays(name: str, old: np.ndarray[Any, Any], new: np.ndarray[Any, Any], bou
         comparable = np.abs(old) < OVERFLOWING
         old, new = old[comparable], new[comparable]
     if not np.array_equal(np.isnan(old), np.isnan(new)):
-        return OutputDifference(
-            name, np.inf, f"is not a number in {np.isnan(new).sum()} places instead of {np.isnan(old).sum()}"
-        )
+        return OutputDifference(name, np.inf, f"is NaN in {np.isnan(new).sum()} places instead of {np.isnan(old).sum()}")
     infinite = np.isinf(old) | np.isinf(new)
     if not np.array_equal(old[infinite], new[infinite]):
         return OutputDifference(name, np.inf, "is infinite in other places")

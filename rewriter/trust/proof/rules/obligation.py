@@ -198,7 +198,7 @@ def running(rule: Rule, found: RunningInstance) -> str:
 
 def _running(rule: Rule, found: RunningInstance) -> Iterator[str]:
     instance = found.instance
-    yield f"{rule.code} {rule.slug} claims that such a model is refused"
+    yield f"{rule.code} {rule.slug} claims that such a model is rejected"
     yield f"opset {instance.opset}, instance from: {instance.origin}"
     yield from _model(instance.model)
     if instance.source is not None:

@@ -211,7 +211,7 @@ SAME, NOT_FIRED, VOID, REPAIRED, CHANGED, STILL, WRONG = (
     "void",
     "repaired",
     "changed",
-    "still refused",
+    "still rejected",
     "wrong",
 )
 
@@ -365,7 +365,7 @@ def _equal(
         return Trial(VOID, instance, "no oracle runs the model", after)
     if not checked(instance.model) and (refusal := checked(after)):
         return Trial(
-            WRONG, instance, f"the checker refuses the result: {refusal}", after, feeds[0][1] if feeds else {}, "onnx.checker"
+            WRONG, instance, f"the checker rejects the result: {refusal}", after, feeds[0][1] if feeds else {}, "onnx.checker"
         )
     decided = [trial for trial in found if trial.oracle == ORACLES[0].name] or found
     wrong = next((trial for trial in decided if trial.status == WRONG), None)
@@ -409,7 +409,7 @@ def _verdict(
     before: Loaded,
 ) -> Trial:
     if isinstance(result, Refusal):
-        return Trial(WRONG, instance, f"the result is refused: {result.reason}", after, inputs, oracle)
+        return Trial(WRONG, instance, f"the result is rejected: {result.reason}", after, inputs, oracle)
     off, error = compare(wanted, result, bound)
     if off is None:
         return Trial(SAME, instance, "", after, inputs, oracle, error)
@@ -440,12 +440,12 @@ def _lossy(instance: Instance, after: onnx.ModelProto) -> Trial:
     """Something is lost on purpose; what is left must be a model."""
     refusal = checked(after, full=not checked(instance.model))
     if refusal and not checked(instance.model, full=False):
-        return Trial(WRONG, instance, f"the checker refuses the result: {refusal}", after, oracle="onnx.checker")
+        return Trial(WRONG, instance, f"the checker rejects the result: {refusal}", after, oracle="onnx.checker")
     loaded = ORACLES[0].load(after)
     if isinstance(loaded, Refusal):
         if isinstance(ORACLES[0].load(instance.model), Refusal):
             return Trial(VOID, instance, loaded.reason, after)
-        return Trial(WRONG, instance, f"the result is refused: {loaded.reason}", after, oracle=ORACLES[0].name)
+        return Trial(WRONG, instance, f"the result is rejected: {loaded.reason}", after, oracle=ORACLES[0].name)
     return Trial(SAME, instance, "", after)
 
 
@@ -496,11 +496,11 @@ class _Repair:
                 status = VOID if found.no_kernel and _alike(str(found), str(wanted)) else STILL
                 return Trial(status, self.instance, found.reason, self.after, inputs, oracle)
             status = CHANGED if self._only_declared(inputs) else WRONG if self.instance.plain else VOID
-            return Trial(status, self.instance, f"the result is refused: {found.reason}", self.after, inputs, oracle)
+            return Trial(status, self.instance, f"the result is rejected: {found.reason}", self.after, inputs, oracle)
         if not refused and (worse := checked(self.after)) and not isinstance(wanted, Refusal):
             if not checked(undeclared(self.after)):
                 return Trial(CHANGED, self.instance, worse, self.after, inputs, oracle)
-            return Trial(WRONG, self.instance, f"the checker refuses the result: {worse}", self.after, inputs, "onnx.checker")
+            return Trial(WRONG, self.instance, f"the checker rejects the result: {worse}", self.after, inputs, "onnx.checker")
         if isinstance(wanted, Refusal):
             return Trial(REPAIRED, self.instance, refusal, self.after, inputs, oracle)
         off, error = compare(wanted, found, self.bound)

@@ -310,7 +310,7 @@ def _conclude(rule: Rule, tally: _Tally, verdict: Verdict) -> None:
     elif kind == "repair":
         _conclude_repair(rule, tally, verdict)
     elif not tally.samples:
-        _leave_open(rule, verdict, f"no instance that an oracle can judge: {tally.reason or 'the rule never fired'}")
+        _leave_open(rule, verdict, f"no random model that an oracle can check: {tally.reason or 'the rule never fired'}")
     verdict.bound = {"exact": "ulp", "approx": f"rtol={rule.kind.rtol:g}, atol={rule.kind.atol:g}"}.get(kind, "")
 
 
@@ -320,15 +320,15 @@ def _conclude_repair(rule: Rule, tally: _Tally, verdict: Verdict) -> None:
     if parted and not verdict.recorded and rule.header.unverified is None and tally.agreed >= _MOST_PARTED * parted:
         _refute(rule, tally.parted[0], verdict, lambda trial: trial.status == CHANGED or trial.agreed is False)
     elif verdict.recorded:
-        verdict.why = f"{repaired} refused and then accepted; {len(verdict.recorded)} recorded exports repaired"
+        verdict.why = f"{repaired} rejected and then loaded; {len(verdict.recorded)} recorded exports repaired"
     elif parted > otherwise:
         _leave_open(
-            rule, verdict, f"it changes numbers ({parted} of {tally.samples}) and no recorded export shows the right ones"
+            rule, verdict, f"it changes outputs ({parted} of {tally.samples}) and no recorded export shows the correct ones"
         )
     elif repaired:
-        seen = f", {tally.agreed} of them with the numbers of a lenient oracle" if tally.agreed else ""
+        seen = f", {tally.agreed} of them with the outputs of a lenient oracle" if tally.agreed else ""
         seen += f"; it reads {otherwise} otherwise" if otherwise else ""
-        verdict.why = f"{repaired} refused and then accepted{seen}"
+        verdict.why = f"{repaired} rejected and then loaded{seen}"
     elif tally.samples:
         _leave_open(rule, verdict, "every instance was sound before, and no recorded export needs the repair")
     else:
