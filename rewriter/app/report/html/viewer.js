@@ -50,7 +50,7 @@ class Pane {
       widths: Float32Array.from(boxes, (box) => box.width), heights: Float32Array.from(boxes, (box) => box.height),
       sources: Int32Array.from(edges, (edge) => edge.source), targets: Int32Array.from(edges, (edge) => edge.target),
     });
-    if (turn !== this.turn) return;
+    if (turn !== this.turn) return false; // a later layout comes
     Object.assign(this, { boxes, edges, laid });
     this.layerBoxes = laid.top.length ? Array.from(laid.top, () => []) : [];
     boxes.forEach((box, b) => { box.x = laid.x[b]; box.y = laid.y[b]; this.layerBoxes[this.layerAt(box.y + box.height / 2)].push(b); });
@@ -64,6 +64,7 @@ class Pane {
     if (settle) this.settle(settle);
     this.draw();
     document.documentElement.dataset.ready = String(Number(document.documentElement.dataset.ready || 0) + 1);
+    return true;
   }
   layerAt(y) { // the last layer that begins at or above y
     const { top } = this.laid;
@@ -191,15 +192,14 @@ class Pane {
     this.scale = Math.max(this.scale, CLOSE);
     this.x = this.canvas.clientWidth / 2 - box.x * this.scale; this.y = this.canvas.clientHeight / 2 - (box.y + box.height / 2) * this.scale;
   }
-  select(b) { this.selected = b; this.page.tell(this, b < 0 ? null : this.boxes[b]); this.draw(); }
+  select(b) { this.selected = b; if (b >= 0) this.page.showMark(this.graph.nodes[this.boxes[b].node]); this.page.tell(this, this.boxes[b]); this.draw(); }
   async go(g, node) { // selects a node and returns its box; null if it is not drawn
     const visible = this.of(g), n = visible.stands(node);
     if (n < 0) return null;
-    if (visible !== this.visible || visible.boxKey(n) !== n) await this.show(g, n);
-    const b = visible.at.get(n);
-    this.selected = b;
-    this.settle(() => this.center(b));
-    return this.boxes[b];
+    if ((visible !== this.visible || visible.boxKey(n) !== n || !this.wait.hidden) && !(await this.show(g, n))) return null;
+    this.selected = visible.at.get(n);
+    this.settle(() => this.center(visible.at.get(n)));
+    return this.boxes[this.selected];
   }
   toggle(b) {
     const box = this.boxes[b];
@@ -282,7 +282,7 @@ class Page {
   async begin() { // at the first finding or difference
     const [first] = this.marks;
     if (!first || first.rank === ORDER.rewritten) return this.panes.forEach((pane) => pane.show(0));
-    this.showMark(first);
+    this.showMark(first.node);
     await this.goto(first);
     this.panes.forEach((pane) => pane.visible || pane.show(0));
   }
@@ -325,6 +325,7 @@ class Page {
     return el("li", {}, el("button", { type: "button", onclick: () => this.follow(pane, g, n) }, el("b", {}, op), " ", el("span", { className: "mono dim" }, name)));
   }
   async follow(pane, g, n) {
+    this.showMark(pane.model.graphs[g].nodes[n]);
     const box = await this.goto({ pane, g, n });
     pane.canvas.scrollIntoView({ block: "nearest" });
     if (box) this.tell(pane, box);
@@ -345,8 +346,9 @@ class Page {
     const count = this.marks.length, mark = this.marks[(this.marks.indexOf(this.mark) + by + count) % count];
     if (mark) this.follow(mark.pane, mark.g, mark.n);
   }
-  showMark(mark) { // what is said of one node, and the node before and after each rule
-    if (this.mark === mark) return;
+  showMark(node) { // what is said of a node, and the node before and after each rule
+    const mark = this.marks.find((one) => one.node === node);
+    if (!mark || this.mark === mark) return;
     this.mark = mark;
     const button = (words, label, onclick) => el("button", { type: "button", ariaLabel: label, onclick }, words);
     this.strip.hidden = false;
@@ -383,8 +385,7 @@ class Page {
     }
     const [, name, inputs, outputs, attributes, , notes] = graph.nodes[box.node];
     this.panel.append(el("p", { className: "mono" }, name));
-    const mark = this.marks.find((one) => one.pane === pane && one.node === graph.nodes[box.node]), costs = pane.visible.cost([box.node]).join(", ");
-    if (mark) this.showMark(mark);
+    const costs = pane.visible.cost([box.node]).join(", ");
     if (costs) this.panel.append(el("p", {}, costs));
     for (const [status, rule, text] of notes) this.panel.append(el("p", {}, el("span", { className: `tag ${status}` }, rule || status), ` ${text}`));
     const plain = attributes.filter(([, , same]) => !same), usual = attributes.filter(([, , same]) => same);

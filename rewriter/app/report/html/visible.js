@@ -52,7 +52,7 @@ class Visible {
     this.chains.forEach((_, n) => { if (this.drawn[n]) loose.set(home(n), (loose.get(home(n)) || 0) + 1); });
     this.chains.forEach((_, n) => {
       if (!this.drawn[n]) return;
-      if (home(n) !== before || runs[runs.length - 1].length >= RUN) runs.push([]);
+      if (home(n) !== before || runs[runs.length - 1].length >= Math.max(RUN, loose.get(home(n)) / FIRST_BOXES)) runs.push([]);
       runs[runs.length - 1].push(n);
       before = home(n);
     });
