@@ -32,7 +32,7 @@ MOST_VALUES = 8
 @record(frozen=True, slots=True)
 class NodeNote:
     """Something to say of a node: `status` is "finding", "rewritten", "added", "removed" or "edited"; `rule` may be "".
-    `picture` is HTML that shows the node before and after the rule, or "".
+    `picture` is HTML that shows the node before and after the rule, or "". With `constant` the note is about its readers.
     """
 
     place: str
@@ -41,19 +41,20 @@ class NodeNote:
     rule: str
     text: str
     picture: str = ""
+    constant: str = ""
 
 
-Notes = dict[str, list[NodeNote]]
+Notes = dict[tuple[str, str], list[NodeNote]]
 Costs = dict[tuple[str, str], list[NodeCost]]
 
 
-def viewed_model(path: Path, notes: Iterable[NodeNote] = (), stats: ModelStats | None = None) -> dict[str, Any]:
+def viewed_model(path: Path, stats: ModelStats, notes: Iterable[NodeNote] = ()) -> dict[str, Any]:
     """A model as the page takes it.
 
     Args:
         path: the model's file; weights are neither read nor shown, but by their type and shape.
+        stats: costs of the nodes and types of their outputs.
         notes: what is said of its nodes; the place is a path as `rewriter show` has it ("main", "main/If_3.then_branch").
-        stats: costs of the nodes and types of their outputs, without which the page shows only declared types.
 
     Raises:
         RewriterError: the file is missing or no ONNX model.
@@ -62,10 +63,10 @@ def viewed_model(path: Path, notes: Iterable[NodeNote] = (), stats: ModelStats |
     model = file.proto
     by_place: dict[str, Notes] = {}
     for note in notes:
-        by_place.setdefault(note.place, {}).setdefault(note.node, []).append(note)
+        by_place.setdefault(note.place, {}).setdefault((note.node, note.constant), []).append(note)
     opsets = {text(entry.domain): entry.version for entry in model.opset_import}
     costs: Costs = {}
-    for cost in stats.nodes if stats is not None else ():
+    for cost in stats.nodes:
         costs.setdefault((cost.place, cost.name), []).append(cost)
     graphs = [_graph(path, graph, opsets, by_place.get(path, {}), costs) for path, graph in graphs_by_path(model)]
     entries = [
@@ -75,10 +76,9 @@ def viewed_model(path: Path, notes: Iterable[NodeNote] = (), stats: ModelStats |
         ("opsets", ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in opsets.items())),
         ("nodes", f"{sum(len(graph['nodes']) for graph in graphs):,}"),
         ("graphs", str(len(graphs)) if len(graphs) > 1 else ""),
+        ("parameters", f"{stats.total.parameters:,}"),
+        ("MACs", f"{stats.total.macs:,}" + (f" (with {' = '.join(stats.open)} = 1)" if stats.open else "")),
     ]
-    if stats is not None:
-        open_dims = f" (with {' = '.join(stats.open)} = 1)" if stats.open else ""
-        entries += [("parameters", f"{stats.total.parameters:,}"), ("MACs", f"{stats.total.macs:,}{open_dims}")]
     return {"about": [entry for entry in entries if entry[1]], "graphs": graphs}
 
 
@@ -93,7 +93,11 @@ def _graph(path: str, graph: Graph, opsets: dict[str, int], notes: Notes, costs:
     types: dict[int, str] = {}
     for node in graph.node:
         name = text(node.name) or next((text(output) for output in node.output if output), "")
-        found = [*notes.get(name, ()), *(NodeNote(path, name, "rewritten", rule, "") for rule in rules_of(node))]
+        about = [(name, ""), *(("", text(operand)) for operand in dict.fromkeys(node.input))]
+        found = [
+            *(note for key in about for note in notes.get(key, ())),
+            *(NodeNote(path, name, "rewritten", rule, "") for rule in rules_of(node)),
+        ]
         domain = text(node.domain)
         cost = known.pop(0) if (known := costs.get((path, name))) else None
         if cost is not None:
@@ -185,8 +189,7 @@ def _defaults(op: str, domain: str, opset: int) -> dict[str, str]:
     }
 
 
-ON_NODES = ("node", "attribute", "operand", "result")
-"""Kinds of differences that are marked on nodes."""
+ON_NODES = ("node", "attribute", "operand", "result")  # kinds of differences that are marked on nodes
 
 
 def notes_of_differences(differences: Sequence[Difference]) -> tuple[list[NodeNote], list[NodeNote]]:
@@ -201,4 +204,10 @@ def notes_of_differences(differences: Sequence[Difference]) -> tuple[list[NodeNo
             words = f"{one.kind} {one.part}: {one.before or 'none'} \u2192 {one.after or 'none'}"
             for notes in (first, second):
                 notes.append(NodeNote(one.place, one.name, "edited", "", words))
+        elif one.kind == "constant" and one.before and one.after:
+            words = "its values differ" if one.before == one.after else f"{one.before} \u2192 {one.after}"
+            for notes, name in zip(
+                (first, second), (one.name.partition(" -> ")[0], one.name.rpartition(" -> ")[2]), strict=True
+            ):
+                notes.append(NodeNote(one.place, "", "edited", "", f"constant {one.name}: {words}", constant=name))
     return first, second

@@ -125,12 +125,9 @@ def view(args: argparse.Namespace) -> int:
 
         differences = compare_files(*(source.file for source in sources))
         notes = list(notes_of_differences(differences))
-        plain = Style(color=False)
-        others = ["\n".join(difference_lines(one, plain)).strip() for one in differences if one.kind not in ON_NODES]
-    models = [
-        viewed_model(source.file, found, model_stats(source.read(), weights=False))
-        for source, found in zip(sources, notes, strict=True)
-    ]
+        others = ["\n".join(difference_lines(one, Style())).strip() for one in differences if one.kind not in ON_NODES]
+    stats = [model_stats(source.read(), weights=False) for source in sources]
+    models = list(map(viewed_model, (source.file for source in sources), stats, notes))
     title = " | ".join(source.file.name for source in sources)
     page = viewer_page(models, title, others).encode("utf-8", "backslashreplace")
     write_bytes(target, page, force=args.force)

@@ -19,17 +19,13 @@ const worker = (() => {
 
 class Pane {
   constructor(model, host, page) {
-    Object.assign(this, { model, page, scale: 1, x: 0, y: 0, selected: -1, turn: 0 });
     host.innerHTML = '<div class="bar"><span></span><select aria-label="graph"></select><button type="button"></button></div><canvas tabindex="0" role="img"></canvas><div class="wait" role="status">laying out</div>';
-    [this.bar, this.canvas, this.wait] = host.children;
-    const [caption, choice, fold] = this.bar.children;
+    const [bar, canvas, wait] = host.children, [caption, choice, fold] = bar.children, views = model.graphs.map(() => null);
+    Object.assign(this, { model, page, canvas, wait, choice, fold, views, scale: 1, x: 0, y: 0, selected: -1, turn: 0 });
     caption.textContent = model.about[0][1];
-    this.choice = choice;
     model.graphs.forEach((graph, g) => choice.add(new Option(`${graph.path} (${graph.nodes.length})`, g)));
     choice.onchange = () => this.show(Number(choice.value));
-    this.fold = fold;
     fold.onclick = () => { this.visible.open.size ? this.visible.open.clear() : this.visible.unfold(Infinity); this.layout(() => this.start()); };
-    this.views = model.graphs.map(() => null);
     new ResizeObserver(() => this.resize()).observe(this.canvas);
     this.listen();
   }
@@ -78,12 +74,7 @@ class Pane {
     if (this.boxes && !this.moved) this.again();
     this.draw();
   }
-  settle(look) { // also when the window changes, until someone moves the graph
-    this.again = look;
-    this.moved = false;
-    look();
-    this.draw();
-  }
+  settle(look) { Object.assign(this, { again: look, moved: false }); look(); this.draw(); } // also when the window changes, until someone moves the graph
   fit() { // all of it
     const { canvas, boxes, laid } = this;
     if (!boxes.length || !canvas.clientWidth) return;
@@ -96,10 +87,9 @@ class Pane {
     this.fit();
     if (this.scale >= READABLE || !this.boxes.length) return;
     const { left, right, canvas: { clientWidth: width } } = this;
-    this.scale = CLOSE;
-    const x = width / 2 - this.boxes[0].x * this.scale;
-    this.x = (right - left) * this.scale < width ? (width - (left + right) * this.scale) / 2 : Math.max(Math.min(x, 20 - left * this.scale), width - 20 - right * this.scale);
-    this.y = 20;
+    const first = width / 2 - this.boxes[0].x * CLOSE, centered = (width - (left + right) * CLOSE) / 2;
+    const x = (right - left) * CLOSE < width ? centered : Math.max(Math.min(first, 20 - left * CLOSE), width - 20 - right * CLOSE);
+    Object.assign(this, { scale: CLOSE, x, y: 20 });
   }
   draw() { if (!this.due) { this.due = true; requestAnimationFrame(() => { this.due = false; this.paint(); }); } }
   paint() {
@@ -111,12 +101,11 @@ class Pane {
     const from = this.layerAt(-y / scale - 400), to = this.layerAt((canvas.clientHeight - y) / scale);
     const left = -x / scale, right = (canvas.clientWidth - x) / scale;
     this.paintLines(context, Math.max(0, from - 1), to, left, right);
-    const words = scale > 0.32;
     for (let l = from; l <= to; l++)
       for (const b of this.layerBoxes[l]) {
         const box = this.boxes[b];
         if (box.x + box.width / 2 < left || box.x - box.width / 2 > right) continue;
-        this.paintBox(context, box, b === this.selected, words);
+        this.paintBox(context, box, b === this.selected);
       }
     if (scale >= READABLE) this.paintStubs(context, from, to);
   }
@@ -147,14 +136,14 @@ class Pane {
     }
     context.stroke();
   }
-  paintBox(context, box, chosen, words) {
+  paintBox(context, box, chosen) {
     const c = this.page.colors, left = box.x - box.width / 2, ink = box.status ? c[box.status] : box.sort === "node" ? c[box.family] : c.line;
     context.fillStyle = box.status ? c[`${box.status}Bg`] : box.sort === "group" ? c.group : box.sort === "port" ? c.bg : c.box;
     context.strokeStyle = chosen ? c.same : ink; context.lineWidth = chosen ? 3 : box.status ? 2 : 1.2;
     context.beginPath();
     if (this.scale > 0.25) context.roundRect(left, box.y, box.width, box.height, box.sort === "port" ? box.height / 2 : 6); else context.rect(left, box.y, box.width, box.height);
     context.fill(); context.stroke();
-    if (!words) return;
+    if (this.scale <= 0.32) return;
     if (box.sort === "group") context.strokeRect(left + 3, box.y + 3, box.width - 6, box.height - 6);
     context.textAlign = "left";
     box.lines.forEach((line, i) => {
@@ -309,9 +298,8 @@ class Page {
     const groups = new Map();
     for (const mark of this.marks)
       for (const [status, rule, text] of mark.notes) {
-        const key = `${status} ${rule}`;
-        if (!groups.has(key)) groups.set(key, { status, rule, text: rule && text, marks: [] });
-        groups.get(key).marks.push(mark);
+        const key = `${status} ${rule}`, group = groups.get(key) || { status, rule, text: rule && text, marks: [] };
+        groups.set(key, group).get(key).marks.push(mark);
       }
     const tags = [...groups.values()].map(({ status, rule, marks }) => el("span", { className: `tag ${status}` }, `${marks.length.toLocaleString()} ${rule || status}`));
     if (tags.length || DATA.models.length > 1) this.panel.append(el("h2", {}, "marked nodes"), el("p", { className: "tags" }, ...(tags.length ? tags : ["no node differs"])));
@@ -333,9 +321,8 @@ class Page {
   async goto({ pane, g, n }) { // in the other model to the same node, or to the nearest one that it has
     const { path, nodes } = pane.model.graphs[g];
     for (const other of this.panes) {
-      if (other === pane) continue;
       const place = other.model.graphs.findIndex((graph) => graph.path === path), theirs = new Map();
-      if (place < 0) continue;
+      if (other === pane || place < 0) continue;
       other.model.graphs[place].nodes.forEach(([, name], m) => theirs.set(name, m));
       const near = pane.of(g).around(n).find((m) => theirs.has(nodes[m][1]));
       if (near !== undefined) await other.go(place, theirs.get(nodes[near][1]));
@@ -351,12 +338,10 @@ class Page {
     if (!mark || this.mark === mark) return;
     this.mark = mark;
     const button = (words, label, onclick) => el("button", { type: "button", ariaLabel: label, onclick }, words);
-    this.strip.hidden = false;
-    this.strip.replaceChildren(
+    Object.assign(this.strip, { hidden: false, scrollTop: 0 }).replaceChildren(
       el("div", { className: "bar" }, button("\u2039", "previous mark", () => this.step(-1)), el("span", {}, `${this.marks.indexOf(mark) + 1} of ${this.marks.length.toLocaleString()}`), button("\u203a", "next mark", () => this.step(1)), el("b", {}, mark.node[0]), el("span", { className: "mono" }, mark.node[1])),
       ...mark.notes.map(([status, rule, text, picture]) => el("div", { className: "said" }, el("p", {}, el("span", { className: `tag ${status}` }, rule || status), ` ${text}`), el("div", { innerHTML: picture || "" }))),
     );
-    this.strip.scrollTop = 0;
   }
   find(text) {
     const wanted = text.trim().toLowerCase();
@@ -384,9 +369,7 @@ class Page {
       return this.panel.append(el("p", { className: "mono" }, box.key), el("p", {}, pane.visible.cost(box.nodes).join(", ")), el("button", { type: "button", onclick: () => pane.toggle(pane.boxes.indexOf(box)) }, "unfold"), el("h2", {}, `${box.nodes.length} nodes`), el("ul", { className: "list" }, ...items));
     }
     const [, name, inputs, outputs, attributes, , notes] = graph.nodes[box.node];
-    this.panel.append(el("p", { className: "mono" }, name));
-    const costs = pane.visible.cost([box.node]).join(", ");
-    if (costs) this.panel.append(el("p", {}, costs));
+    this.panel.append(el("p", { className: "mono" }, name), el("p", {}, pane.visible.cost([box.node]).join(", ")));
     for (const [status, rule, text] of notes) this.panel.append(el("p", {}, el("span", { className: `tag ${status}` }, rule || status), ` ${text}`));
     const plain = attributes.filter(([, , same]) => !same), usual = attributes.filter(([, , same]) => same);
     if (plain.length) this.panel.append(el("h2", {}, "attributes"), this.table(plain.map(([key, value]) => [key, el("code", {}, value)])));
@@ -396,8 +379,7 @@ class Page {
   }
   ports(pane, caption, tensors, ends) {
     const { graph } = pane, g = pane.model.graphs.indexOf(graph);
-    if (!tensors.length) return;
-    this.panel.append(el("h2", {}, caption));
+    if (tensors.length) this.panel.append(el("h2", {}, caption));
     tensors.forEach((t, i) => {
       if (t < 0) return this.panel.append(el("div", { className: "dim" }, `${i}: left out`));
       const kind = graph.weights[t] ? `weight ${graph.weights[t]}` : graph.types[t] || "";

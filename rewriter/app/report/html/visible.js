@@ -46,19 +46,15 @@ class Visible {
     this.unfold(large ? FIRST_BOXES : Infinity);
   }
   addRuns() { // many nodes of one module, or of none, are folded by the order of the graph, so that no fold feeds itself
+    const home = (n) => this.chains[n][this.chains[n].length - 1] || "", nodes = [...this.chains.keys()].filter((n) => this.drawn[n]);
     const loose = new Map(), runs = [];
-    let before = null;
-    const home = (n) => this.chains[n][this.chains[n].length - 1] || "";
-    this.chains.forEach((_, n) => { if (this.drawn[n]) loose.set(home(n), (loose.get(home(n)) || 0) + 1); });
-    this.chains.forEach((_, n) => {
-      if (!this.drawn[n]) return;
-      if (home(n) !== before || runs[runs.length - 1].length >= Math.max(RUN, loose.get(home(n)) / FIRST_BOXES)) runs.push([]);
+    for (const n of nodes) loose.set(home(n), (loose.get(home(n)) || 0) + 1);
+    nodes.forEach((n, i) => {
+      if (!i || home(n) !== home(nodes[i - 1]) || runs[runs.length - 1].length >= Math.max(RUN, loose.get(home(n)) / FIRST_BOXES)) runs.push([]);
       runs[runs.length - 1].push(n);
-      before = home(n);
     });
-    for (const run of runs) {
+    for (const run of runs.filter((run) => run.length > 1 && loose.get(home(run[0])) > 2 * RUN)) {
       const key = `${home(run[0])}/#${run[0]}`, [first, last] = [run[0], run[run.length - 1]].map((n) => this.graph.nodes[n][1].split("/").pop());
-      if (run.length < 2 || loose.get(home(run[0])) <= 2 * RUN) continue;
       this.titles.set(key, `${first} \u2026 ${last}`);
       for (const n of run) this.chains[n].push(key);
     }
