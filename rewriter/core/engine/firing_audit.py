@@ -20,6 +20,7 @@ from rewriter.core.engine.compile import CompiledRule
 from rewriter.core.engine.firing import Fired, Noted, Tracer
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.derive import constant_node_array
+from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.edits import Edits, NodeState, state_of
 from rewriter.core.graph.index import GraphIndex, operator_key
 from rewriter.core.graph.message_text import attribute_texts, constant_text, node_text, printable
@@ -29,6 +30,16 @@ from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.log import Box, Port, Role, Snapshot, View, Weight
 from rewriter.core.onnxfile.tensors import dtype_number
 from rewriter.core.record import record, replace
+
+
+def known_type(facts: Facts, tensor: gs.Tensor) -> str:
+    """`float[1,64,N]`; "" when nothing is known."""
+    dtype, shape = facts.dtype(tensor), facts.shape(tensor)
+    if not dtype and shape is None:
+        return ""
+    dims = "[...]" if shape is None else f"[{','.join('?' if dim is None else printable(str(dim)) for dim in shape)}]"
+    return DTYPE_NAMES.get(dtype or 0, "tensor") + dims
+
 
 # Constants by their type and hash: how an audit and a picture name weights, without showing them.
 
@@ -125,7 +136,7 @@ class SnapshotTaker:
     def types(self, nodes: Iterable[gs.Node]) -> dict[int, str]:
         """Types of the tensors that these nodes read and make, by id."""
         tensors = (tensor for node in nodes for tensor in (*node.inputs, *node.outputs))
-        return {id(tensor): self._type(tensor) for tensor in tensors if tensor.name}
+        return {id(tensor): known_type(self._facts, tensor) for tensor in tensors if tensor.name}
 
     # --- snapshots ------------------------------------------------------------------------------------------------------------
 
@@ -195,19 +206,15 @@ class SnapshotTaker:
 
     # --- words -------------------------------------------------------------------------------------------------------------
 
-    def _type(self, tensor: gs.Tensor) -> str:
-        """`float[1,64,N]`; "" when nothing is known."""
-        dtype, shape = self._facts.dtype(tensor), self._facts.shape(tensor)
-        if not dtype and shape is None:
-            return ""
-        dims = "[...]" if shape is None else f"[{','.join('?' if dim is None else printable(str(dim)) for dim in shape)}]"
-        return DTYPE_NAMES.get(dtype or 0, "tensor") + dims
-
     def port(self, number: int, tensor: gs.Tensor, types: Mapping[int, str], more: int = 0) -> Port:
         """A tensor as a picture shows it; with its type as it was, where that was noted."""
         kind = types.get(id(tensor))
         return Port(
-            number, printable(tensor.name), self._type(tensor) if kind is None else kind, self.constant_words(tensor), more
+            number,
+            printable(tensor.name),
+            known_type(self._facts, tensor) if kind is None else kind,
+            self.constant_words(tensor),
+            more,
         )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
+from rewriter.core.engine.firing_audit import known_type
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
@@ -169,13 +170,14 @@ class Cost:
 
 @record(slots=True)
 class NodeCost:
-    """One node: `place` is "main" or a body, `module` the modules around it."""
+    """One node: `place` is "main" or a body, `module` the modules around it, `types` those of its outputs (`float[N,4]`)."""
 
     place: str
     name: str
     op: str
     module: tuple[str, ...]
     cost: Cost
+    types: tuple[str, ...] = ()
 
 
 @record(slots=True)
@@ -282,7 +284,9 @@ class _Counter:
         cost.unknown = int(found is None or any(t.name and s is None for t, s in zip(node.outputs, outs, strict=True)))
         name = node.name or next((tensor.name for tensor in node.outputs if tensor.name), "")
         proto = node.proto if isinstance(node, Node) else None
-        return NodeCost(scope.path, name, node.op, tuple(module_of(proto, node.name)) if proto is not None else (), cost)
+        module = tuple(module_of(proto, node.name)) if proto is not None else ()
+        types = tuple(known_type(self._facts, tensor) if tensor.name else "" for tensor in node.outputs)
+        return NodeCost(scope.path, name, node.op, module, cost, types)
 
     def _shape(self, tensor: gs.Tensor) -> Shape | None:
         shape = self._facts.shape(tensor) if tensor.name else None

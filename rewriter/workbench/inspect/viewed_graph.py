@@ -19,7 +19,7 @@ from rewriter.core.onnxfile.read import read_model_file
 from rewriter.core.onnxfile.tensors import read_tensor, text
 from rewriter.core.record import record
 from rewriter.trust.difference import Difference
-from rewriter.workbench.inspect.model_stats import module_of
+from rewriter.workbench.inspect.model_stats import ModelStats, NodeCost, module_of
 
 Graph = onnx.GraphProto | onnx.FunctionProto
 TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype", "stash_type")
@@ -31,20 +31,29 @@ MOST_VALUES = 8
 
 @record(frozen=True, slots=True)
 class NodeNote:
-    """Something to say of a node: `status` is "finding", "rewritten", "added", "removed" or "edited"; `rule` may be ""."""
+    """Something to say of a node: `status` is "finding", "rewritten", "added", "removed" or "edited"; `rule` may be "".
+    `picture` is HTML that shows the node before and after the rule, or "". With `constant` the note is about its readers.
+    """
 
     place: str
     node: str
     status: str
     rule: str
     text: str
+    picture: str = ""
+    constant: str = ""
 
 
-def viewed_model(path: Path, notes: Iterable[NodeNote] = ()) -> dict[str, Any]:
+Notes = dict[tuple[str, str], list[NodeNote]]
+Costs = dict[tuple[str, str], list[NodeCost]]
+
+
+def viewed_model(path: Path, stats: ModelStats, notes: Iterable[NodeNote] = ()) -> dict[str, Any]:
     """A model as the page takes it.
 
     Args:
         path: the model's file; weights are neither read nor shown, but by their type and shape.
+        stats: costs of the nodes and types of their outputs.
         notes: what is said of its nodes; the place is a path as `rewriter show` has it ("main", "main/If_3.then_branch").
 
     Raises:
@@ -52,23 +61,28 @@ def viewed_model(path: Path, notes: Iterable[NodeNote] = ()) -> dict[str, Any]:
     """
     file = read_model_file(path)
     model = file.proto
-    by_place: dict[str, dict[str, list[NodeNote]]] = {}
+    by_place: dict[str, Notes] = {}
     for note in notes:
-        by_place.setdefault(note.place, {}).setdefault(note.node, []).append(note)
+        by_place.setdefault(note.place, {}).setdefault((note.node, note.constant), []).append(note)
     opsets = {text(entry.domain): entry.version for entry in model.opset_import}
-    graphs = [_graph(path, graph, opsets, by_place.get(path, {})) for path, graph in graphs_by_path(model)]
+    costs: Costs = {}
+    for cost in stats.nodes:
+        costs.setdefault((cost.place, cost.name), []).append(cost)
+    graphs = [_graph(path, graph, opsets, by_place.get(path, {}), costs) for path, graph in graphs_by_path(model)]
     entries = [
         ("file", path.name),
         ("exporter", " ".join(part for part in (text(model.producer_name), text(model.producer_version)) if part)),
         ("IR", str(model.ir_version)),
         ("opsets", ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in opsets.items())),
         ("nodes", f"{sum(len(graph['nodes']) for graph in graphs):,}"),
-        ("graphs", str(len(graphs))),
+        ("graphs", str(len(graphs)) if len(graphs) > 1 else ""),
+        ("parameters", f"{stats.total.parameters:,}"),
+        ("MACs", f"{stats.total.macs:,}" + (f" (with {' = '.join(stats.open)} = 1)" if stats.open else "")),
     ]
     return {"about": [entry for entry in entries if entry[1]], "graphs": graphs}
 
 
-def _graph(path: str, graph: Graph, opsets: dict[str, int], notes: dict[str, list[NodeNote]]) -> dict[str, Any]:
+def _graph(path: str, graph: Graph, opsets: dict[str, int], notes: Notes, costs: Costs) -> dict[str, Any]:
     names: dict[str, int] = {}
 
     def number(name: str | bytes) -> int:
@@ -76,10 +90,18 @@ def _graph(path: str, graph: Graph, opsets: dict[str, int], notes: dict[str, lis
         return names.setdefault(text(name), len(names)) if name else -1
 
     nodes = []
+    types: dict[int, str] = {}
     for node in graph.node:
         name = text(node.name) or next((text(output) for output in node.output if output), "")
-        found = [*notes.get(name, ()), *(NodeNote(path, name, "rewritten", rule, "") for rule in rules_of(node))]
+        about = [(name, ""), *(("", text(operand)) for operand in dict.fromkeys(node.input))]
+        found = [
+            *(note for key in about for note in notes.get(key, ())),
+            *(NodeNote(path, name, "rewritten", rule, "") for rule in rules_of(node)),
+        ]
         domain = text(node.domain)
+        cost = known.pop(0) if (known := costs.get((path, name))) else None
+        if cost is not None:
+            types |= {number(output): known for output, known in zip(node.output, cost.types, strict=False) if output and known}
         nodes.append(
             [
                 text(node.op_type) if domain in ("", "ai.onnx") else f"{domain}::{text(node.op_type)}",
@@ -88,13 +110,14 @@ def _graph(path: str, graph: Graph, opsets: dict[str, int], notes: dict[str, lis
                 [number(output) for output in node.output],
                 list(_attributes(node, opsets)),
                 module_of(node, name),
-                [[note.status, note.rule, note.text] for note in found],
+                [[note.status, note.rule, note.text, note.picture] for note in found],
+                [cost.cost.parameters, cost.cost.macs] if cost is not None else [0, 0],
             ]
         )
     function = isinstance(graph, onnx.FunctionProto)
     inputs = [number(one if isinstance(one, str | bytes) else one.name) for one in graph.input]
     outputs = [number(one if isinstance(one, str | bytes) else one.name) for one in graph.output]
-    types = {number(value.name): type_text(value.type) for value in _declared(graph)}
+    types = {number(value.name): type_text(value.type) for value in _declared(graph)} | types
     weights = {} if function else dict(_weights(graph, number))
     weights |= {number(node.output[0]): constant for node in graph.node if (constant := _constant(node)) and node.output}
     return {
@@ -166,6 +189,9 @@ def _defaults(op: str, domain: str, opset: int) -> dict[str, str]:
     }
 
 
+ON_NODES = ("node", "attribute", "operand", "result")  # kinds of differences that are marked on nodes
+
+
 def notes_of_differences(differences: Sequence[Difference]) -> tuple[list[NodeNote], list[NodeNote]]:
     """What `rewriter diff` finds, as notes on the nodes of the first and of the second model."""
     first: list[NodeNote] = []
@@ -174,8 +200,14 @@ def notes_of_differences(differences: Sequence[Difference]) -> tuple[list[NodeNo
         if one.kind == "node":
             status, notes = ("removed", first) if one.after is None else ("added", second)
             notes.append(NodeNote(one.place, one.name, status, "", one.before or one.after or ""))
-        elif one.kind in ("attribute", "operand", "result"):
-            words = f"{one.kind} {one.part}: {one.before} \u2192 {one.after}"
+        elif one.kind in ON_NODES:
+            words = f"{one.kind} {one.part}: {one.before or 'none'} \u2192 {one.after or 'none'}"
             for notes in (first, second):
                 notes.append(NodeNote(one.place, one.name, "edited", "", words))
+        elif one.kind == "constant" and one.before and one.after:
+            words = "its values differ" if one.before == one.after else f"{one.before} \u2192 {one.after}"
+            for notes, name in zip(
+                (first, second), (one.name.partition(" -> ")[0], one.name.rpartition(" -> ")[2]), strict=True
+            ):
+                notes.append(NodeNote(one.place, "", "edited", "", f"constant {one.name}: {words}", constant=name))
     return first, second

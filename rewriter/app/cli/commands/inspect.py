@@ -29,7 +29,7 @@ from rewriter.app.cli.options import (
 from rewriter.app.cli.output import answer, say, style_of
 from rewriter.core.errors import RewriterError
 from rewriter.core.record import replace
-from rewriter.workbench.style import clean
+from rewriter.workbench.style import Style, clean
 
 if TYPE_CHECKING:
     from rewriter.workbench.inspect.viewed_graph import NodeNote
@@ -108,22 +108,28 @@ def view(args: argparse.Namespace) -> int:
     from rewriter.app.report.html.viewer_page import viewer_page
     from rewriter.app.report.summary_lines import size_text
     from rewriter.core.onnxfile.write import check_target, write_bytes
-    from rewriter.workbench.inspect.viewed_graph import notes_of_differences, viewed_model
+    from rewriter.workbench.inspect.model_stats import model_stats
+    from rewriter.workbench.inspect.viewed_graph import ON_NODES, notes_of_differences, viewed_model
 
     if args.output is None and is_remote(args.model):
         raise RewriterError(f"{args.model} is no file of this machine; name the page with -o")
     target = Path(args.output) if args.output else Path(args.model).with_suffix(".html")
     check_target(target, args.force)
     sources = all_opened([text for text in (args.model, args.other) if text is not None], args.source)
-    paths = [source.file for source in sources]
+    others: list[str] = []
     if args.other is None:
         notes: list[list[NodeNote]] = [_findings(sources[0], args)]
     else:
+        from rewriter.app.report.comparison_lines import difference_lines
         from rewriter.trust.difference import compare_files
 
-        notes = [list(found) for found in notes_of_differences(compare_files(*paths))]
-    models = [viewed_model(path, found) for path, found in zip(paths, notes, strict=True)]
-    page = viewer_page(models, " | ".join(path.name for path in paths)).encode("utf-8", "backslashreplace")
+        differences = compare_files(*(source.file for source in sources))
+        notes = list(notes_of_differences(differences))
+        others = ["\n".join(difference_lines(one, Style())).strip() for one in differences if one.kind not in ON_NODES]
+    stats = [model_stats(source.read(), weights=False) for source in sources]
+    models = list(map(viewed_model, (source.file for source in sources), stats, notes))
+    title = " | ".join(source.file.name for source in sources)
+    page = viewer_page(models, title, others).encode("utf-8", "backslashreplace")
     write_bytes(target, page, force=args.force)
     say(f"{clean(str(target))}: {size_text(len(page))}")
     if args.open:
@@ -139,14 +145,20 @@ def _findings(source: Opened, args: argparse.Namespace) -> list[NodeNote]:
     from rewriter.app.batch.work import Job
     from rewriter.app.cli.batch import make_work
     from rewriter.app.cli.configured import vary
+    from rewriter.app.report.html.report_page import before_and_after
+    from rewriter.core.engine.firing_audit import FiringAudit
     from rewriter.workbench.inspect.viewed_graph import NodeNote
 
     work = make_work("check", args)
-    work, (job,) = vary(replace(work, judging=replace(work.judging, runtime="no")), [Job(str(source.file))], args)
+    notes = replace(work.notes, audit=FiringAudit(snapshots=8))  # firings of each rule that are pictured: pictures are large
+    work, (job,) = vary(replace(work, judging=replace(work.judging, runtime="no"), notes=notes), [Job(str(source.file))], args)
     outcome = process(job, work)
     if outcome.error or outcome.log is None:
         raise RewriterError(outcome.error or f"{source.name}: nothing is known of it")
-    return [NodeNote(one.place, one.root, "finding", one.rule, one.title) for one in outcome.log.firings]
+    return [
+        NodeNote(one.place, one.root, "finding", one.rule, one.title, before_and_after(one.snapshot) if one.snapshot else "")
+        for one in outcome.log.firings
+    ]
 
 
 WHOLE = 2000

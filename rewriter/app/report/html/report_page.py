@@ -458,7 +458,7 @@ def _firing(firing: Firing, place: int, *, unfolded: bool) -> str:
     head = f'<span class="number">{firing.number:,}</span><span class="place">{_t(place_text(firing))}</span>{verdict}'
     parts = [f'<details class="firing" id="m{place}f{firing.number}"{" open" if unfolded else ""}><summary>{head}</summary>']
     if firing.snapshot is not None:
-        parts.append(_pictures(firing.snapshot))
+        parts.append(before_and_after(firing.snapshot))
     parts.append(_diff(firing.changes, firing.omitted))
     parts.append(_conditions(firing.conditions))
     parts.append(_weights(firing.weights))
@@ -466,8 +466,8 @@ def _firing(firing: Firing, place: int, *, unfolded: bool) -> str:
     return "".join([*parts, "</details>"])
 
 
-def _pictures(snapshot: Snapshot) -> str:
-    """Before and after, beside each other where there is room for both."""
+def before_and_after(snapshot: Snapshot) -> str:
+    """Two pictures of one firing, next to each other if there is room for both."""
     parts = []
     for drawing, word in zip(pair(snapshot), ("before", "after"), strict=True):
         picture, width = panel(drawing, word)

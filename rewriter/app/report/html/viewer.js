@@ -1,20 +1,12 @@
-// The page's behaviour: what is visible of a graph (modules may be folded), drawing it on a canvas, search, and the panel beside it.
+// The page's behaviour: graphs drawn on a canvas, search, steps from mark to mark, and the panel next to the graph.
 "use strict";
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const ROWS = 4, LINE = 15, CHAR = 6.6, WIDEST = 240, FIRST_BOXES = 160, HITS = 200;
-const FAMILIES = [
-  ["conv", "products", /^(Conv|ConvTranspose|ConvInteger|DeformConv|Gemm|MatMul|MatMulInteger|Einsum|LSTM|GRU|RNN|.*Attention.*)$/],
-  ["norm", "normalization", /Normalization$|^(LRN|Dropout|MeanVarianceNormalization)$/],
-  ["pool", "pooling, reduction", /Pool$|^Reduce|^(ArgMax|ArgMin|TopK|CumSum)$/],
-  ["act", "activation", /^(Relu|LeakyRelu|PRelu|Elu|Selu|Celu|Sigmoid|HardSigmoid|HardSwish|Tanh|Gelu|Erf|Clip|Softmax|LogSoftmax|Softplus|Softsign|ThresholdedRelu|Mish|Swish)$/],
-  ["move", "shape, movement", /^(Reshape|Transpose|Flatten|Squeeze|Unsqueeze|Concat|Split|Slice|Gather.*|Scatter.*|Expand|Tile|Pad|Shape|Size|Identity|Cast.*|Constant.*|Resize|Upsample|DepthToSpace|SpaceToDepth|Range|OneHot)$/],
-  ["flow", "control flow", /^(If|Loop|Scan|Sequence.*|Optional.*)$/],
-  ["quant", "quantization", /Quantize|QLinear|^Q[A-Z]/],
-];
-const familyOf = (op) => (FAMILIES.find(([, , ops]) => ops.test(op)) || ["other"])[0];
-const WORST = ["finding", "removed", "added", "edited", "rewritten"];
-const worst = (notes) => WORST.find((status) => notes.some((note) => note[0] === status)) || "";
+const ORDER = { finding: 0, removed: 1, added: 1, edited: 1, rewritten: 2 }; // of marks
+const HITS = 200, READABLE = 0.6, CLOSE = 0.85; // listed nodes; scales from which texts can be read, and to look at one node
+
+const ruler = document.createElement("canvas").getContext("2d");
+const measure = (text, font) => { ruler.font = font; return ruler.measureText(text).width; };
 
 const worker = (() => {
   const text = document.getElementById("layout").textContent + "\nonmessage=(e)=>postMessage([e.data[0],layoutGraph(e.data[1])]);";
@@ -25,115 +17,28 @@ const worker = (() => {
   return (input) => new Promise((resolve) => { waiting.set(next, resolve); made.postMessage([next++, input]); });
 })();
 
-// What is to be seen of one graph: boxes and edges between them.
-class Visible {
-  constructor(graph) {
-    this.graph = graph;
-    this.producer = new Map();
-    this.readers = new Map();
-    this.drawn = graph.nodes.map(([op]) => op !== "Constant"); // constants stand in the boxes of their readers
-    graph.nodes.forEach(([, , inputs, outputs], n) => {
-      for (const t of outputs) if (t >= 0) this.producer.set(t, n);
-      for (const t of new Set(inputs)) if (t >= 0) this.readers.set(t, [...(this.readers.get(t) || []), n]);
-    });
-    const counts = new Map(), keys = (modules) => modules.map((_, i) => modules.slice(0, i + 1).join("/"));
-    const paths = graph.nodes.map(([, , , , , modules], n) => (this.drawn[n] ? keys(modules) : []));
-    for (const path of paths) for (const key of path) counts.set(key, (counts.get(key) || 0) + 1);
-    this.chains = paths.map((path) => path.filter((key) => counts.get(key) > 1)); // the groups around each node, outermost first
-    this.inside = new Map(); // what unfolding a group shows
-    this.chains.forEach((chain, n) => chain.forEach((key, i) => {
-      if (!this.inside.has(key)) this.inside.set(key, new Set());
-      this.inside.get(key).add(i + 1 < chain.length ? chain[i + 1] : n);
-    }));
-    this.open = new Set();
-    this.unfold(FIRST_BOXES);
-  }
-  boxKey(n) {
-    for (const key of this.chains[n]) if (!this.open.has(key)) return key;
-    return n;
-  }
-  unfold(most) { // the outermost groups first, as long as there is room
-    let waiting = [...new Set(this.chains.map((_, n) => this.boxKey(n)).filter((key) => typeof key === "string" || this.drawn[key]))], count = waiting.length;
-    while (waiting.length) {
-      const next = [];
-      for (const key of waiting.filter((key) => typeof key === "string").sort((a, b) => this.inside.get(a).size - this.inside.get(b).size)) {
-        const more = this.inside.get(key).size - 1;
-        if (count + more > most) continue;
-        this.open.add(key);
-        count += more;
-        next.push(...this.inside.get(key));
-      }
-      waiting = next;
-    }
-  }
-  reveal(n) { this.chains[n].forEach((key) => this.open.add(key)); }
-  build() {
-    const { graph } = this, boxes = [], at = new Map();
-    graph.inputs.forEach((t) => { at.set(`i${t}`, boxes.length); boxes.push({ sort: "port", title: graph.tensors[t], rows: [graph.types[t] || ""], tensor: t }); });
-    graph.nodes.forEach((node, n) => {
-      if (!this.drawn[n]) return;
-      const key = this.boxKey(n);
-      if (!at.has(key)) { at.set(key, boxes.length); boxes.push(typeof key === "string" ? { sort: "group", title: key.split("/").pop(), key, nodes: [] } : this.nodeBox(n)); }
-      const box = boxes[at.get(key)];
-      if (box.sort === "group") box.nodes.push(n);
-    });
-    graph.outputs.forEach((t, i) => { at.set(`o${i}`, boxes.length); boxes.push({ sort: "port", title: graph.tensors[t] || "", rows: [graph.types[t] || ""], tensor: t }); });
-    for (const box of boxes) this.finish(box);
-    const edges = new Map();
-    const join = (source, target, t) => {
-      if (source === undefined || target === undefined || source === target) return;
-      const key = source * 1e6 + target;
-      if (edges.has(key)) edges.get(key).tensors.push(t); else edges.set(key, { source, target, tensors: [t] });
-    };
-    const made = (t) => (t in graph.weights ? undefined : this.producer.has(t) ? at.get(this.boxKey(this.producer.get(t))) : at.get(`i${t}`));
-    graph.nodes.forEach(([, , inputs], n) => { if (!this.drawn[n]) return; const target = at.get(this.boxKey(n)); for (const t of inputs) if (t >= 0) join(made(t), target, t); });
-    graph.outputs.forEach((t, i) => join(made(t), at.get(`o${i}`), t));
-    this.at = at;
-    return { boxes, edges: [...edges.values()] };
-  }
-  nodeBox(n) {
-    const [op, name, inputs, , attributes, , notes] = this.graph.nodes[n];
-    const rows = attributes.filter(([, , same]) => !same).map(([key, value]) => `${key} = ${value}`);
-    inputs.forEach((t) => { if (t in this.graph.weights) rows.push(this.graph.weights[t]); });
-    return { sort: "node", title: op, name, rows: rows.length > ROWS ? [...rows.slice(0, ROWS - 1), `and ${rows.length - ROWS + 1} more`] : rows, node: n, status: worst(notes), family: familyOf(op) };
-  }
-  finish(box) {
-    if (box.sort === "group") {
-      box.rows = [`${box.nodes.length} nodes`];
-      box.status = worst(box.nodes.flatMap((n) => this.graph.nodes[n][6]));
-    }
-    box.rows = box.rows.filter(Boolean);
-    const letters = Math.max(box.title.length * 1.15, (box.name || "").length * 0.92, ...box.rows.map((row) => row.length * 0.92), 8);
-    box.width = Math.min(WIDEST, letters * CHAR + 24);
-    box.height = 12 + LINE * (1 + (box.name ? 1 : 0) + box.rows.length);
-  }
-}
-
 class Pane {
   constructor(model, host, page) {
-    Object.assign(this, { model, page, scale: 1, x: 0, y: 0, selected: -1, turn: 0 });
     host.innerHTML = '<div class="bar"><span></span><select aria-label="graph"></select><button type="button"></button></div><canvas tabindex="0" role="img"></canvas><div class="wait" role="status">laying out</div>';
-    [this.bar, this.canvas, this.wait] = host.children;
-    const [caption, choice, fold] = this.bar.children;
+    const [bar, canvas, wait] = host.children, [caption, choice, fold] = bar.children, views = model.graphs.map(() => null);
+    Object.assign(this, { model, page, canvas, wait, choice, fold, views, scale: 1, x: 0, y: 0, selected: -1, turn: 0 });
     caption.textContent = model.about[0][1];
-    this.choice = choice;
     model.graphs.forEach((graph, g) => choice.add(new Option(`${graph.path} (${graph.nodes.length})`, g)));
     choice.onchange = () => this.show(Number(choice.value));
-    this.fold = fold;
-    fold.onclick = () => { this.visible.open.size ? this.visible.open.clear() : this.visible.unfold(1e9); this.layout(true); };
-    this.views = model.graphs.map(() => null);
+    fold.onclick = () => { this.visible.open.size ? this.visible.open.clear() : this.visible.unfold(Infinity); this.layout(() => this.start()); };
     new ResizeObserver(() => this.resize()).observe(this.canvas);
     this.listen();
-    this.show(0);
   }
   get graph() { return this.visible.graph; }
-  show(g) {
+  of(g) { return (this.views[g] ||= new Visible(this.model.graphs[g], measure)); }
+  show(g, n = -1) { // a graph as it is folded, with one of its nodes visible
     this.choice.value = g;
-    this.visible = this.views[g] ||= new Visible(this.model.graphs[g]);
+    this.visible = this.of(g);
     this.selected = -1;
-    return this.layout(true);
+    if (n >= 0) this.visible.reveal(n);
+    return this.layout(() => (n < 0 ? this.start() : this.center(this.visible.at.get(n))));
   }
-  async layout(fit) {
+  async layout(settle) { // places the boxes, then looks at them
     const turn = ++this.turn;
     this.wait.hidden = false;
     const { boxes, edges } = this.visible.build();
@@ -141,19 +46,21 @@ class Pane {
       widths: Float32Array.from(boxes, (box) => box.width), heights: Float32Array.from(boxes, (box) => box.height),
       sources: Int32Array.from(edges, (edge) => edge.source), targets: Int32Array.from(edges, (edge) => edge.target),
     });
-    if (turn !== this.turn) return;
+    if (turn !== this.turn) return false; // a later layout comes
     Object.assign(this, { boxes, edges, laid });
     this.layerBoxes = laid.top.length ? Array.from(laid.top, () => []) : [];
     boxes.forEach((box, b) => { box.x = laid.x[b]; box.y = laid.y[b]; this.layerBoxes[this.layerAt(box.y + box.height / 2)].push(b); });
+    [this.left, this.right] = [-1, 1].map((side) => side * boxes.reduce((most, box) => Math.max(most, side * box.x + box.width / 2), -Infinity));
     this.segments = Array.from(laid.top, () => []);
     laid.lines.forEach(([, points], line) => { for (let k = 0; k + 3 < points.length; k += 2) this.segments[this.layerAt(Math.min(points[k + 1], points[k + 3]))].push(line, k); });
     this.fold.textContent = this.visible.inside.size ? (this.visible.open.size ? "fold modules" : "unfold modules") : "";
     this.fold.hidden = !this.visible.inside.size;
     this.canvas.setAttribute("aria-label", `Graph ${this.graph.path} of ${this.graph.nodes.length} nodes; the search field lists them`);
     this.wait.hidden = true;
-    if (fit) this.fit();
+    if (settle) this.settle(settle);
     this.draw();
     document.documentElement.dataset.ready = String(Number(document.documentElement.dataset.ready || 0) + 1);
+    return true;
   }
   layerAt(y) { // the last layer that begins at or above y
     const { top } = this.laid;
@@ -164,19 +71,25 @@ class Pane {
   resize() {
     const ratio = window.devicePixelRatio || 1, { clientWidth, clientHeight } = this.canvas;
     this.canvas.width = clientWidth * ratio; this.canvas.height = clientHeight * ratio;
-    if (this.boxes && !this.moved) this.fit();
+    if (this.boxes && !this.moved) this.again();
     this.draw();
   }
-  fit() {
+  settle(look) { Object.assign(this, { again: look, moved: false }); look(); this.draw(); } // also when the window changes, until someone moves the graph
+  fit() { // all of it
     const { canvas, boxes, laid } = this;
-    if (!boxes || !boxes.length || !canvas.clientWidth) return;
-    const left = Math.min(...boxes.map((b) => b.x - b.width / 2)), right = Math.max(...boxes.map((b) => b.x + b.width / 2));
-    const height = laid.bottom[laid.bottom.length - 1];
-    const whole = Math.min(canvas.clientWidth / (right - left + 60), canvas.clientHeight / (height + 60));
-    this.scale = Math.min(1, Math.max(whole, 0.5)); // a deep graph starts at its inputs, to be read
-    this.x = canvas.clientWidth / 2 - ((whole >= 0.5 ? (left + right) / 2 : boxes[0].x) * this.scale);
-    this.y = 24;
-    this.moved = false;
+    if (!boxes.length || !canvas.clientWidth) return;
+    const { left, right } = this, height = laid.bottom[laid.bottom.length - 1];
+    this.scale = Math.min(1, canvas.clientWidth / (right - left + 40), canvas.clientHeight / (height + 40));
+    this.x = canvas.clientWidth / 2 - ((left + right) / 2) * this.scale;
+    this.y = Math.max(20 * this.scale, (canvas.clientHeight - height * this.scale) / 2);
+  }
+  start() { // all of it, or its beginning if all of it would be too small to read
+    this.fit();
+    if (this.scale >= READABLE || !this.boxes.length) return;
+    const { left, right, canvas: { clientWidth: width } } = this;
+    const first = width / 2 - this.boxes[0].x * CLOSE, centered = (width - (left + right) * CLOSE) / 2;
+    const x = (right - left) * CLOSE < width ? centered : Math.max(Math.min(first, 20 - left * CLOSE), width - 20 - right * CLOSE);
+    Object.assign(this, { scale: CLOSE, x, y: 20 });
   }
   draw() { if (!this.due) { this.due = true; requestAnimationFrame(() => { this.due = false; this.paint(); }); } }
   paint() {
@@ -188,42 +101,30 @@ class Pane {
     const from = this.layerAt(-y / scale - 400), to = this.layerAt((canvas.clientHeight - y) / scale);
     const left = -x / scale, right = (canvas.clientWidth - x) / scale;
     this.paintLines(context, Math.max(0, from - 1), to, left, right);
-    const words = scale > 0.32;
     for (let l = from; l <= to; l++)
       for (const b of this.layerBoxes[l]) {
         const box = this.boxes[b];
         if (box.x + box.width / 2 < left || box.x - box.width / 2 > right) continue;
-        this.paintBox(context, box, b === this.selected, words);
+        this.paintBox(context, box, b === this.selected);
       }
-    if (scale > 0.55) this.paintStubs(context, from, to);
+    if (scale >= READABLE) this.paintStubs(context, from, to);
   }
   paintLines(context, from, to, left, right) {
     const c = this.page.colors, { laid } = this, curved = this.scale > 0.2;
     context.lineWidth = Math.max(1, 0.6 / this.scale); context.strokeStyle = c.line; context.beginPath();
-    const labels = [];
     for (let l = from; l <= to; l++) {
       const list = this.segments[l];
       for (let i = 0; i < list.length; i += 2) {
-        const [e, points] = laid.lines[list[i]], k = list[i + 1];
+        const [, points] = laid.lines[list[i]], k = list[i + 1];
         const x1 = points[k], y1 = points[k + 1], x2 = points[k + 2], y2 = points[k + 3];
         if (Math.max(x1, x2) < left || Math.min(x1, x2) > right) continue;
         context.moveTo(x1, y1);
         if (curved && x1 !== x2) context.bezierCurveTo(x1, (y1 + y2) / 2, x2, (y1 + y2) / 2, x2, y2); else context.lineTo(x2, y2);
         if (k + 4 === points.length) { context.moveTo(x2 - 3.5, y2 - 6); context.lineTo(x2, y2); context.lineTo(x2 + 3.5, y2 - 6); }
-        if (k === 0) labels.push([e, x1, y1]);
       }
     }
     context.stroke();
     if (this.selected >= 0) this.paintChosen(context);
-    if (this.scale < 0.7) return;
-    context.font = "10px ui-monospace, Menlo, Consolas, monospace"; context.fillStyle = c.dim; context.textAlign = "left";
-    const told = new Set();
-    for (const [e, x1, y1] of labels) {
-      const { source, tensors } = this.edges[e], type = tensors.length > 1 ? `${tensors.length} tensors` : this.graph.types[tensors[0]];
-      if (!type || told.has(source + type)) continue;
-      told.add(source + type);
-      context.fillText(short(type, 30), x1 + 5, y1 + 13);
-    }
   }
   paintChosen(context) {
     context.strokeStyle = this.page.colors.same; context.lineWidth = 2 / Math.min(1, this.scale); context.beginPath();
@@ -235,31 +136,35 @@ class Pane {
     }
     context.stroke();
   }
-  paintBox(context, box, chosen, words) {
+  paintBox(context, box, chosen) {
     const c = this.page.colors, left = box.x - box.width / 2, ink = box.status ? c[box.status] : box.sort === "node" ? c[box.family] : c.line;
     context.fillStyle = box.status ? c[`${box.status}Bg`] : box.sort === "group" ? c.group : box.sort === "port" ? c.bg : c.box;
     context.strokeStyle = chosen ? c.same : ink; context.lineWidth = chosen ? 3 : box.status ? 2 : 1.2;
     context.beginPath();
     if (this.scale > 0.25) context.roundRect(left, box.y, box.width, box.height, box.sort === "port" ? box.height / 2 : 6); else context.rect(left, box.y, box.width, box.height);
     context.fill(); context.stroke();
-    if (!words) return;
+    if (this.scale <= 0.32) return;
     if (box.sort === "group") context.strokeRect(left + 3, box.y + 3, box.width - 6, box.height - 6);
-    const room = Math.floor((box.width - 16) / CHAR);
-    context.textAlign = "left"; context.fillStyle = box.sort === "node" || box.status ? ink : c.ink;
-    context.font = "600 12.5px system-ui, sans-serif";
-    context.fillText(short(box.title, room), left + 10, box.y + 18);
-    let y = box.y + 18;
-    if (box.name) { context.font = "10.5px ui-monospace, Menlo, Consolas, monospace"; context.fillStyle = c.dim; context.fillText(short(box.name, room, true), left + 10, (y += LINE)); }
-    context.font = "10.5px ui-monospace, Menlo, Consolas, monospace"; context.fillStyle = c.ink;
-    for (const row of box.rows) context.fillText(short(row, room), left + 10, (y += LINE));
+    context.textAlign = "left";
+    box.lines.forEach((line, i) => {
+      context.font = i ? MONO : TITLE;
+      context.fillStyle = i === 1 && box.name ? c.dim : i || !(box.status || box.sort === "node") ? c.ink : ink;
+      context.fillText(line, left + PADDING, box.y + 18 + LINE * i);
+    });
+    if (box.label && this.scale >= READABLE) this.note(context, box.label, box.x, box.y + box.height + 13, c.dim);
+  }
+  note(context, text, x, y, ink) { // below or above a box; lines do not run through it
+    context.font = SMALL; context.textAlign = "center"; context.lineWidth = 4; context.lineJoin = "round";
+    context.strokeStyle = this.page.colors.bg; context.strokeText(text, x, y);
+    context.fillStyle = ink; context.fillText(text, x, y);
   }
   paintStubs(context, from, to) { // edges over many layers: where they go, in words
     const c = this.page.colors, low = this.laid.top[from], high = this.laid.bottom[to];
-    context.fillStyle = c.same; context.font = "10px system-ui, sans-serif"; context.textAlign = "center";
+    const stub = (box, other, y) => this.note(context, `\u2193 ${fitted(other.name || other.title, box.width, SMALL, measure, true)}`, box.x, y, c.same);
     for (const e of this.laid.far) {
       const source = this.boxes[this.edges[e].source], target = this.boxes[this.edges[e].target];
-      if (source.y >= low && source.y <= high) context.fillText(`\u2193 ${short(target.name || target.title, 26, true)}`, source.x, source.y + source.height + 24);
-      if (target.y >= low && target.y <= high) context.fillText(`\u2193 ${short(source.name || source.title, 26, true)}`, target.x, target.y - 6);
+      if (source.y >= low && source.y <= high) stub(source, target, source.y + source.height + 26);
+      if (target.y >= low && target.y <= high) stub(target, source, target.y - 6);
     }
   }
   at(px, py) {
@@ -273,18 +178,17 @@ class Pane {
   }
   center(b) {
     const box = this.boxes[b];
-    this.scale = Math.max(this.scale, 0.8);
-    this.x = this.canvas.clientWidth / 2 - box.x * this.scale; this.y = this.canvas.clientHeight / 2 - (box.y + box.height / 2) * this.scale; this.moved = true;
-    this.draw();
+    this.scale = Math.max(this.scale, CLOSE);
+    this.x = this.canvas.clientWidth / 2 - box.x * this.scale; this.y = this.canvas.clientHeight / 2 - (box.y + box.height / 2) * this.scale;
   }
-  select(b) { this.selected = b; this.page.tell(this, b < 0 ? null : this.boxes[b]); this.draw(); }
-  async go(g, n) {
-    if (this.model.graphs[g] !== this.graph) await this.show(g);
-    if (!this.visible.drawn[n]) n = (this.visible.readers.get(this.graph.nodes[n][3][0]) || [-1])[0];
-    if (n < 0) return;
-    if (this.visible.boxKey(n) !== n) { this.visible.reveal(n); await this.layout(false); }
-    const b = this.visible.at.get(n);
-    this.select(b); this.center(b);
+  select(b) { this.selected = b; if (b >= 0) this.page.showMark(this.graph.nodes[this.boxes[b].node]); this.page.tell(this, this.boxes[b]); this.draw(); }
+  async go(g, node) { // selects a node and returns its box; null if it is not drawn
+    const visible = this.of(g), n = visible.stands(node);
+    if (n < 0) return null;
+    if ((visible !== this.visible || visible.boxKey(n) !== n || !this.wait.hidden) && !(await this.show(g, n))) return null;
+    this.selected = visible.at.get(n);
+    this.settle(() => this.center(visible.at.get(n)));
+    return this.boxes[this.selected];
   }
   toggle(b) {
     const box = this.boxes[b];
@@ -294,7 +198,9 @@ class Pane {
       if (inner === undefined) return;
       for (const key of [...this.visible.open]) if (key === inner || key.startsWith(`${inner}/`)) this.visible.open.delete(key);
     } else return;
-    this.selected = -1; this.layout(false);
+    const anchor = box.sort === "group" ? box.nodes[0] : box.node, { scale } = this, left = this.x + box.x * scale, top = this.y + box.y * scale;
+    this.selected = -1;
+    this.layout(() => { const now = this.boxes[this.visible.at.get(this.visible.boxKey(anchor))]; this.x = left - now.x * scale; this.y = top - now.y * scale; });
   }
   listen() {
     const { canvas } = this, down = new Map();
@@ -321,18 +227,13 @@ class Pane {
       if (step) { this.x += step[0]; this.y += step[1]; this.moved = true; this.draw(); }
       else if (e.key === "+" || e.key === "=") this.zoom(1.25);
       else if (e.key === "-") this.zoom(0.8);
-      else if (e.key === "f" || e.key === "0") { this.fit(); this.draw(); }
+      else if (e.key === "f" || e.key === "0") this.settle(() => this.fit());
       else if (e.key === "Enter" && this.selected >= 0) this.toggle(this.selected);
       else if (e.key === "Escape") this.select(-1);
       else return;
       e.preventDefault();
     };
   }
-}
-
-function short(text, room, keepEnd) {
-  if (text.length <= room) return text;
-  return keepEnd ? `\u2026${text.slice(text.length - room + 1)}` : `${text.slice(0, room - 1)}\u2026`;
 }
 
 // Elements without markup: whatever a model says is text.
@@ -351,11 +252,28 @@ class Page {
     const hosts = DATA.models.map(() => el("section", { className: "pane" }));
     document.getElementById("panes").append(...hosts);
     this.panes = DATA.models.map((model, m) => new Pane(model, hosts[m], this));
+    this.marks = this.panes.flatMap((pane, p) => pane.model.graphs.flatMap((graph, g) => graph.nodes.flatMap((node, n) => {
+      const notes = node[6].filter(([status]) => !p || status !== "edited"); // an edited node is in both models
+      return notes.length ? [{ pane, g, n, node, notes, rank: ORDER[worst(notes)] }] : [];
+    }))).sort((a, b) => a.rank - b.rank);
+    this.strip = document.getElementById("mark");
     this.search.oninput = () => this.find(this.search.value);
     this.search.onkeydown = (e) => { if (e.key === "Enter") this.panel.querySelector(".list button")?.click(); };
-    document.getElementById("fit").onclick = () => this.panes.forEach((pane) => { pane.fit(); pane.draw(); });
-    document.onkeydown = (e) => { if (e.key === "/" && document.activeElement !== this.search) { e.preventDefault(); this.search.focus(); } };
+    document.getElementById("fit").onclick = () => this.panes.forEach((pane) => pane.settle(() => pane.fit()));
+    document.onkeydown = (e) => {
+      if (document.activeElement === this.search || e.ctrlKey || e.metaKey || e.altKey) return;
+      if (e.key === "/") { e.preventDefault(); this.search.focus(); }
+      else if (e.key === "n" || e.key === "p") this.step(e.key === "n" ? 1 : -1);
+    };
     this.overview();
+    this.begin();
+  }
+  async begin() { // at the first finding or difference
+    const [first] = this.marks;
+    if (!first || first.rank === ORDER.rewritten) return this.panes.forEach((pane) => pane.show(0));
+    this.showMark(first.node);
+    await this.goto(first);
+    this.panes.forEach((pane) => pane.visible || pane.show(0));
   }
   readColors() {
     const style = getComputedStyle(document.documentElement), read = (name) => style.getPropertyValue(name).trim();
@@ -365,34 +283,65 @@ class Page {
   }
   overview() {
     this.panel.replaceChildren();
-    DATA.models.forEach(({ about }) => this.panel.append(el("h2", {}, "model"), this.table(about)));
-    this.panes.forEach((pane, p) => this.notes(pane, p));
-    this.panel.append(el("h2", {}, "keys"), this.table([["/", "search"], ["arrows, + \u2212, f", "move, zoom, fit"], ["double click, Enter", "fold or unfold a module"], ["Esc", "back to this page"]]));
+    const ends = (graph, sort) => graph[`${sort}s`].slice(0, 20).map((t) => [`${sort} ${graph.tensors[t]}`, graph.types[t] || "no type"]);
+    const models = DATA.models.map(({ about, graphs: [main] }) => new Map([...about, ...ends(main, "input"), ...ends(main, "output")]));
+    this.notes();
+    if (DATA.differences.length) this.panel.append(el("h2", {}, "other differences"), el("ul", { className: "list" }, ...DATA.differences.slice(0, HITS).map((text) => el("li", { className: "mono lines" }, text))));
+    const rows = [...new Set(models.flatMap((model) => [...model.keys()]))].map((key) => [key, ...models.map((model) => model.get(key) || "\u2013")]);
+    this.panel.append(el("h2", {}, models.length > 1 ? "models" : "model"), this.table(rows));
+    this.panel.append(el("h2", {}, "keys"), this.table([["/", "search"], ["n, p", "next or previous mark"], ["arrows, + \u2212, f", "move, zoom, fit"], ["double click, Enter", "fold or unfold a module"], ["Esc", "back to this page"]]));
     const used = new Set(DATA.models.flatMap((model) => model.graphs.flatMap((graph) => graph.nodes.map((node) => familyOf(node[0])))));
     const legend = FAMILIES.filter(([family]) => used.has(family)).map(([family, words]) => el("span", { className: "tag", style: `color:var(--${family});margin:0 4px 4px 0` }, words));
     if (legend.length) this.panel.append(el("h2", {}, "operators"), el("div", {}, ...legend));
   }
-  notes(pane, p) {
-    const found = [];
-    pane.model.graphs.forEach((graph, g) => graph.nodes.forEach((node, n) => node[6].forEach(([status, rule, text]) => found.push({ g, n, status, rule, text, node }))));
-    if (!found.length) return;
-    const name = DATA.models.length > 1 ? `, ${pane.model.about[0][1]}` : "";
-    this.panel.append(el("h2", {}, `${found.length} marked nodes${name}`));
-    const items = found.slice(0, HITS).map(({ g, n, status, rule, text, node }) =>
-      this.jump(pane, g, n, el("span", { className: `tag ${status}` }, rule || status), ` ${node[0]} `, el("span", { className: "mono dim" }, node[1]), text && !rule ? el("div", { className: "mono" }, text) : "", text && rule ? el("div", {}, text) : ""));
-    this.panel.append(el("ul", { className: "list" }, ...items));
-    if (found.length > HITS) this.panel.append(el("p", { className: "dim" }, `and ${found.length - HITS} more; search for their rule`));
-  }
-  jump(pane, g, n, ...inside) { return el("li", {}, el("button", { type: "button", onclick: () => this.follow(pane, g, n) }, ...inside)); }
-  follow(pane, g, n) {
-    pane.go(g, n);
-    const name = pane.model.graphs[g].nodes[n][1], path = pane.model.graphs[g].path;
-    for (const other of this.panes) {
-      if (other === pane || !name) continue;
-      const place = other.model.graphs.findIndex((graph) => graph.path === path);
-      const same = place < 0 ? -1 : other.model.graphs[place].nodes.findIndex((node) => node[1] === name);
-      if (same >= 0) other.go(place, same).then(() => this.tell(pane, pane.boxes[pane.selected] || null));
+  notes() { // the marked nodes, by what is said of them
+    const groups = new Map();
+    for (const mark of this.marks)
+      for (const [status, rule, text] of mark.notes) {
+        const key = `${status} ${rule}`, group = groups.get(key) || { status, rule, text: rule && text, marks: [] };
+        groups.set(key, group).get(key).marks.push(mark);
+      }
+    const tags = [...groups.values()].map(({ status, rule, marks }) => el("span", { className: `tag ${status}` }, `${marks.length.toLocaleString()} ${rule || status}`));
+    if (tags.length || DATA.models.length > 1) this.panel.append(el("h2", {}, "marked nodes"), el("p", { className: "tags" }, ...(tags.length ? tags : ["no node differs"])));
+    for (const { status, rule, text, marks } of groups.values()) {
+      this.panel.append(el("p", {}, el("span", { className: `tag ${status}` }, rule || status), ` ${text}`), el("ul", { className: "list" }, ...marks.slice(0, HITS).map(({ pane, g, n }) => this.jump(pane, g, n))));
+      if (marks.length > HITS) this.panel.append(el("p", { className: "dim" }, `and ${(marks.length - HITS).toLocaleString()} more; press n for the next`));
     }
+  }
+  jump(pane, g, n) {
+    const [op, name] = pane.model.graphs[g].nodes[n];
+    return el("li", {}, el("button", { type: "button", onclick: () => this.follow(pane, g, n) }, el("b", {}, op), " ", el("span", { className: "mono dim" }, name)));
+  }
+  async follow(pane, g, n) {
+    this.showMark(pane.model.graphs[g].nodes[n]);
+    const box = await this.goto({ pane, g, n });
+    pane.canvas.scrollIntoView({ block: "nearest" });
+    if (box) this.tell(pane, box);
+  }
+  async goto({ pane, g, n }) { // in the other model to the same node, or to the nearest one that it has
+    const { path, nodes } = pane.model.graphs[g];
+    for (const other of this.panes) {
+      const place = other.model.graphs.findIndex((graph) => graph.path === path), theirs = new Map();
+      if (other === pane || place < 0) continue;
+      other.model.graphs[place].nodes.forEach(([, name], m) => theirs.set(name, m));
+      const near = pane.of(g).around(n).find((m) => theirs.has(nodes[m][1]));
+      if (near !== undefined) await other.go(place, theirs.get(nodes[near][1]));
+    }
+    return pane.go(g, n);
+  }
+  step(by) {
+    const count = this.marks.length, mark = this.marks[(this.marks.indexOf(this.mark) + by + count) % count];
+    if (mark) this.follow(mark.pane, mark.g, mark.n);
+  }
+  showMark(node) { // what is said of a node, and the node before and after each rule
+    const mark = this.marks.find((one) => one.node === node);
+    if (!mark || this.mark === mark) return;
+    this.mark = mark;
+    const button = (words, label, onclick) => el("button", { type: "button", ariaLabel: label, onclick }, words);
+    Object.assign(this.strip, { hidden: false, scrollTop: 0 }).replaceChildren(
+      el("div", { className: "bar" }, button("\u2039", "previous mark", () => this.step(-1)), el("span", {}, `${this.marks.indexOf(mark) + 1} of ${this.marks.length.toLocaleString()}`), button("\u203a", "next mark", () => this.step(1)), el("b", {}, mark.node[0]), el("span", { className: "mono" }, mark.node[1])),
+      ...mark.notes.map(([status, rule, text, picture]) => el("div", { className: "said" }, el("p", {}, el("span", { className: `tag ${status}` }, rule || status), ` ${text}`), el("div", { innerHTML: picture || "" }))),
+    );
   }
   find(text) {
     const wanted = text.trim().toLowerCase();
@@ -403,22 +352,24 @@ class Page {
       pane.model.graphs.forEach((graph, g) => graph.nodes.forEach((node, n) => {
         const tensors = [...node[2], ...node[3]].map((t) => graph.tensors[t] || "");
         if (![node[0], node[1], ...tensors, ...node[6].map((note) => note[1])].some((word) => word.toLowerCase().includes(wanted))) return;
-        if (++count <= HITS) items.push(this.jump(pane, g, n, el("b", {}, node[0]), " ", el("span", { className: "mono dim" }, node[1])));
+        if (++count <= HITS) items.push(this.jump(pane, g, n));
       }));
     this.panel.replaceChildren(el("h2", {}, `${count.toLocaleString()} nodes`), el("ul", { className: "list" }, ...items));
   }
-  table(rows) { return el("dl", {}, ...rows.flatMap(([key, value]) => [el("dt", {}, key), el("dd", {}, value)])); }
+  table(rows) { // of one or two models
+    return el("dl", { className: rows.some((row) => row.length > 2) ? "two" : "" }, ...rows.flatMap(([key, ...values]) => [el("dt", {}, key), ...values.map((value) => el("dd", { className: values.some((other) => other !== value) ? "edited" : "" }, value))]));
+  }
   tell(pane, box) {
     if (!box) return this.overview();
     const { graph } = pane;
-    this.panel.replaceChildren(el("h3", {}, box.title));
+    this.panel.replaceChildren(el("button", { type: "button", className: "back", onclick: () => pane.select(-1) }, "\u2039 overview"), el("h3", {}, box.title));
     if (box.sort === "port") return this.panel.append(this.table([["tensor", graph.tensors[box.tensor]], ["type", graph.types[box.tensor] || "not declared"]]));
     if (box.sort === "group") {
-      const items = box.nodes.slice(0, HITS).map((n) => this.jump(pane, pane.model.graphs.indexOf(graph), n, el("b", {}, graph.nodes[n][0]), " ", el("span", { className: "mono dim" }, graph.nodes[n][1])));
-      return this.panel.append(el("p", { className: "mono" }, box.key), el("button", { type: "button", onclick: () => pane.toggle(pane.boxes.indexOf(box)) }, "unfold"), el("h2", {}, `${box.nodes.length} nodes`), el("ul", { className: "list" }, ...items));
+      const items = box.nodes.slice(0, HITS).map((n) => this.jump(pane, pane.model.graphs.indexOf(graph), n));
+      return this.panel.append(el("p", { className: "mono" }, box.key), el("p", {}, pane.visible.cost(box.nodes).join(", ")), el("button", { type: "button", onclick: () => pane.toggle(pane.boxes.indexOf(box)) }, "unfold"), el("h2", {}, `${box.nodes.length} nodes`), el("ul", { className: "list" }, ...items));
     }
     const [, name, inputs, outputs, attributes, , notes] = graph.nodes[box.node];
-    this.panel.append(el("p", { className: "mono" }, name));
+    this.panel.append(el("p", { className: "mono" }, name), el("p", {}, pane.visible.cost([box.node]).join(", ")));
     for (const [status, rule, text] of notes) this.panel.append(el("p", {}, el("span", { className: `tag ${status}` }, rule || status), ` ${text}`));
     const plain = attributes.filter(([, , same]) => !same), usual = attributes.filter(([, , same]) => same);
     if (plain.length) this.panel.append(el("h2", {}, "attributes"), this.table(plain.map(([key, value]) => [key, el("code", {}, value)])));
@@ -428,13 +379,12 @@ class Page {
   }
   ports(pane, caption, tensors, ends) {
     const { graph } = pane, g = pane.model.graphs.indexOf(graph);
-    if (!tensors.length) return;
-    this.panel.append(el("h2", {}, caption));
+    if (tensors.length) this.panel.append(el("h2", {}, caption));
     tensors.forEach((t, i) => {
       if (t < 0) return this.panel.append(el("div", { className: "dim" }, `${i}: left out`));
       const kind = graph.weights[t] ? `weight ${graph.weights[t]}` : graph.types[t] || "";
       this.panel.append(el("div", { className: "mono" }, `${i}: ${graph.tensors[t]}`), el("div", { className: "mono dim" }, kind));
-      this.panel.append(el("ul", { className: "list" }, ...ends(t).slice(0, 20).map((n) => this.jump(pane, g, n, el("b", {}, graph.nodes[n][0]), " ", el("span", { className: "mono dim" }, graph.nodes[n][1])))));
+      this.panel.append(el("ul", { className: "list" }, ...ends(t).slice(0, 20).map((n) => this.jump(pane, g, n))));
     });
   }
 }
