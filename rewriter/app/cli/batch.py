@@ -16,7 +16,6 @@ from rewriter.app.batch.outcome_records import FINDINGS, OK, Command, Totals
 from rewriter.app.batch.processes import run_all
 from rewriter.app.batch.urls import STDOUT, is_remote, is_url
 from rewriter.app.batch.work import Job, Judging, Notes, Outcome, Reading, Rewriting, Work, Writing
-from rewriter.app.cli.asked import Asking
 from rewriter.app.cli.configured import unused, vary
 from rewriter.app.cli.console_report import (
     ConsoleReport,
@@ -209,7 +208,11 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
     limits = Limits(seconds=getattr(args, "timeout", None))
     if getattr(args, "max_firings", None) is not None:
         limits = replace(limits, firings=args.max_firings)
-    asking = Asking(args) if command != "optimize" else None
+    asking = None
+    if command != "optimize" and (getattr(args, "ask", None) or args.target):
+        from rewriter.app.cli.asked import Asking
+
+        asking = Asking(args)
     return Work(
         Rewriting(
             rules if asking is None else asking.rules(rules),

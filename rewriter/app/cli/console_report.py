@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -17,7 +17,6 @@ from rewriter.app.batch.outcome_records import Command, answers_to
 from rewriter.app.batch.urls import STDOUT
 from rewriter.app.batch.work import Outcome
 from rewriter.app.cli.output import folded, say, style_of, tell
-from rewriter.app.report.consumer_lines import VerdictCounts, repaired_lines, verdict_lines
 from rewriter.app.report.document import pattern_of
 from rewriter.app.report.terminal import (
     check_lines,
@@ -36,6 +35,9 @@ from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+
+    from rewriter.app.report.consumer_lines import VerdictCounts
+    from rewriter.trust.consumers.consumer_verdict import Verdict
 
 
 # A progress bar on a terminal, nothing elsewhere: there the lines of the results show how far it is.
@@ -117,7 +119,7 @@ class ConsoleReport:
         self._titles: dict[str, str] = {}
         self._rejected: dict[str, str] = {}
         self._held: list[str] = []
-        self._verdicts = VerdictCounts()
+        self._verdicts: VerdictCounts | None = None
         self.advice = ""
 
     def tell(self, outcome: Outcome) -> None:
@@ -126,7 +128,8 @@ class ConsoleReport:
             say(failure(outcome, style_of(sys.stderr), debug=args.debug))
         if args.format != "text" or outcome.log is None or outcome.error:
             return
-        self._verdicts.add(outcome.path, outcome.asked_after or outcome.asked)
+        if outcome.asked:
+            self._count(outcome.path, outcome.asked_after or outcome.asked)
         log = self._without_needless(outcome, outcome.log)
         if self._models > 1 and not args.verbose:
             apart = [blocked for blocked in log.blocked if not blocked.error]
@@ -150,8 +153,15 @@ class ConsoleReport:
             self._display.show(line)
         if self._blocked:
             self._display.show("    an unknown fact kept these rules from deciding; --verbose lists the facts and places")
-        if self._models > 1:
+        if self._models > 1 and self._verdicts is not None:
             self._display.show(*self._verdicts.lines(self._style))
+
+    def _count(self, path: str, verdicts: Sequence[Verdict]) -> None:
+        """Keeps what consumers make of a model for the end."""
+        from rewriter.app.report.consumer_lines import VerdictCounts
+
+        self._verdicts = self._verdicts or VerdictCounts()
+        self._verdicts.add(path, verdicts)
 
     def _checked(self, outcome: Outcome, log: Log) -> Iterator[str]:
         """What a check found in one model."""
@@ -171,7 +181,9 @@ class ConsoleReport:
             head = [head[0], *expected[1:]] if head and outcome.expectation.before else [*head, *expected]
         yield from check_lines(outcome.path, log, head, style, changes=self._models == 1)
         yield from unchecked_lines(outcome.unjudged, style)
-        if self._models == 1 or self._args.verbose:
+        if outcome.asked and (self._models == 1 or self._args.verbose):
+            from rewriter.app.report.consumer_lines import verdict_lines
+
             yield from verdict_lines(outcome.asked, f"{clean(outcome.path)}: ", style)
 
     def _done(self, outcome: Outcome, log: Log) -> Iterator[str]:
@@ -190,7 +202,10 @@ class ConsoleReport:
         counts = command == "optimize" and not self._args.verbose
         yield from optimize_lines(log, style) if counts else fix_lines(log, style, self._fixes(log))
         yield from unchecked_lines(outcome.unjudged, style)
-        yield from repaired_lines(outcome.asked, outcome.asked_after, outcome.steps, style)
+        if outcome.asked:
+            from rewriter.app.report.consumer_lines import repaired_lines
+
+            yield from repaired_lines(outcome.asked, outcome.asked_after, outcome.steps, style)
         if self._args.diff:
             from rewriter.app.report.comparison_lines import comparison_lines
 
