@@ -259,6 +259,14 @@ def test_a_rule_file_is_named_by_its_path(tmp_path: Path) -> None:
         rewriter.optimize(POOL, level="most")  # type: ignore[arg-type]
 
 
+def test_a_rule_file_that_is_named_runs_as_on_the_command_line(tmp_path: Path) -> None:
+    rules(tmp_path, "lossy")
+    assert rewriter.check(graph(), tmp_path / "my.rules").counts == {"TST001": 1}
+    assert not rewriter.check(graph(), tmp_path).counts  # a folder names no rule
+    assert not rewriter.check(graph(), tmp_path / "my.rules", select="DEFAULT").counts
+    assert rewriter.optimize(graph(), rules=[tmp_path / "my.rules", "shipped"], runtime="no").counts["TST001"] == 1
+
+
 def test_objects_show_themselves_on_one_line_and_in_a_notebook() -> None:
     known, checked = rewriter.load_rules(), rewriter.check(POOL)
     assert repr(known).startswith(f"<RuleSet of {len(known)} rules: ") and len(repr(known)) < 80

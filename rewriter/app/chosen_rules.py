@@ -19,15 +19,20 @@ StrPath = os.PathLike[str] | str
 Rules = RuleSet | StrPath | Sequence[StrPath] | None
 
 
-def chosen_rules(rules: Rules, select: Texts, ignore: Texts, target: Texts, *, guess: bool = False) -> RuleSet:
+def chosen_rules(rules: Rules, select: Texts, ignore: Texts, target: Texts, *, guess: bool = False, level: str = "") -> RuleSet:
     """The rules that the arguments of a function name. A rule set that was selected from stays as it is unless they name some.
+    Without `select`, the rules of `level` run, and as on the command line those of rule files that are named by their paths.
 
     Raises:
         RewriterError: a path or a name fits no rule, or a rule file is wrong.
     """
     known = loaded_rules(rules)
-    names = [*map(_words, (select, ignore)), [name.lower() for name in _words(target)]]
-    return known if known.selected and not any(names) and not guess else known.select(*names, guess=guess)
+    wanted, ignored, targets = _words(select), _words(ignore), [name.lower() for name in _words(target)]
+    if known.selected and not (wanted or ignored or targets or guess or level):
+        return known
+    named = set() if wanted else {os.path.realpath(path) for path in _paths(rules)}
+    files = frozenset(rule.path for rule in known if os.path.realpath(rule.path) in named) if named else frozenset()
+    return known.select(wanted or _words(level), ignored, targets, guess=guess, files=files)
 
 
 def loaded_rules(rules: Rules) -> RuleSet:
@@ -36,8 +41,13 @@ def loaded_rules(rules: Rules) -> RuleSet:
         return rules
     if rules is None:
         return load_rules()
-    paths = [rules] if isinstance(rules, str | os.PathLike) else list(rules)
-    return load_rules(rule_paths([os.fspath(path) for path in paths]))
+    return load_rules(rule_paths(_paths(rules)))
+
+
+def _paths(rules: Rules) -> list[str]:
+    if rules is None or isinstance(rules, RuleSet):
+        return []
+    return [os.fspath(path) for path in ([rules] if isinstance(rules, str | os.PathLike) else rules)]
 
 
 def _words(texts: Texts) -> list[str]:

@@ -239,7 +239,7 @@ def optimize(
     if level not in LEVELS:
         raise RewriterError(f"level is {' or '.join(map(repr, LEVELS))}, not {level!r}")
     work = Work(
-        Rewriting(chosen_rules(rules, select or LEVELS[level], ignore, target), limits=limits or Limits(), tidy=tidy),
+        Rewriting(chosen_rules(rules, select, ignore, target, level=LEVELS[level]), limits=limits or Limits(), tidy=tidy),
         Reading("auto", constant_inputs, tuple((static or {}).items())),
         Judging(runtime=runtime if installed() else "no", before=True, verify=verify),
         Writing(force=force, stamp=stamp),
