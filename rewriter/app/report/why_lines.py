@@ -31,10 +31,10 @@ from rewriter.workbench.style import Style, clean, counted
 
 _VERDICTS = {
     "place": "not a place for this rule",
-    "pattern": "the pattern does not stand",
-    "private": "the pattern stands, but not by itself",
-    "where": "the pattern stands, a condition does not hold",
-    "rewrite": "everything holds, the rewrite was rejected",
+    "pattern": "the pattern does not match",
+    "private": "the pattern matches, but other nodes read its tensors",
+    "where": "the pattern matches, a condition is false",
+    "rewrite": "all conditions are true, the rewrite was rejected",
 }
 
 
