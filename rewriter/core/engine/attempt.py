@@ -109,7 +109,7 @@ class Attempt:
         if not sizes:
             return None
         index, started = self.context.index, perf_counter()
-        edits, mark = Edits(index), index.naming.mark()
+        edits, mark = Edits(index), index.mark_names()
         try:
             repairs().follow(self.context, edits, sizes)
             edits.sweep(())
@@ -281,7 +281,7 @@ class Attempt:
         block = compiled.only or compiled.block(scope.opsets.get("", 1))
         if block is None:
             return None
-        edits, mark = Edits(index), index.naming.mark()
+        edits, mark = Edits(index), index.mark_names()
         matched = tuple(map(node_name, nodes.values()))
         try:
             apply_block(Rewriting(self.context, edits, names, root, nodes, scope), block)
@@ -303,7 +303,7 @@ class Attempt:
 
     def _take_back(self, edits: Edits, mark: tuple[int, int]) -> None:
         edits.rollback()
-        self.context.index.naming.give_back(mark)
+        self.context.index.give_back_names(mark)
 
     def _block(
         self,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from heapq import heappop, heappush
 from typing import Any
 from weakref import WeakValueDictionary
@@ -194,8 +195,6 @@ class Facts:
         self._small: dict[int, tuple[int, Array]] = {}
         self._large: WeakValueDictionary[tuple[int, int], Array] = WeakValueDictionary()
         self._functions = {(f.domain, f.name) for f in getattr(index.graph, "functions", ())}
-        self._body_inputs: dict[int, tuple[Scope, int]] = {}
-        self._scopes_seen = 0
         self.owners: dict[int, dict[int, gs.Node]] = {}
         self._contents: dict[int, tuple[int, object]] = {}  # of constants: mark, and what it stands for
         self._marks = itertools.count()
@@ -316,13 +315,13 @@ class Facts:
             return []
         return inner_graphs(node, self.index.scope(node).opsets.get(""))
 
+    @cached_property
+    def _body_inputs(self) -> dict[int, tuple[Scope, int]]:
+        loops = (scope for scope in self.index.scopes if scope.owner is not None and scope.owner.op in ("Loop", "Scan"))
+        return {id(tensor): (scope, i) for scope in loops for i, tensor in enumerate(scope.graph.inputs)}
+
     def body_input(self, tensor: gs.Tensor) -> tuple[Scope, int] | None:
         """The body of a Loop or Scan whose input this is, and which input."""
-        if self._scopes_seen != len(self.index.scopes):
-            for scope in self.index.scopes[self._scopes_seen :]:
-                if scope.owner is not None and scope.owner.op in ("Loop", "Scan"):
-                    self._body_inputs.update((id(t), (scope, i)) for i, t in enumerate(scope.graph.inputs))
-            self._scopes_seen = len(self.index.scopes)
         found = self._body_inputs.get(id(tensor))
         return None if found is None or found[0].owner not in self.index or not self.inner_graphs(found[0].owner) else found
 
