@@ -26,15 +26,16 @@ from rewriter.core.facts import constant_folding
 from rewriter.core.facts.derive import (
     NOTHING,
     Fact,
-    Repeats,
     array_of_value,
     constant_node_array,
     constant_node_fact,
     declared_type,
+    facts_of_look,
     initializer_fact,
     look,
     node_facts,
     output_facts,
+    remember_look,
     uncontested,
 )
 from rewriter.core.facts.shape_values import ShapeValue, join_values
@@ -198,7 +199,6 @@ class Facts:
         self.owners: dict[int, dict[int, gs.Node]] = {}
         self._contents: dict[int, tuple[int, object]] = {}  # of constants: mark, and what it stands for
         self._marks = itertools.count()
-        self._repeats = Repeats()
 
     # --- questions ---------------------------------------------------------------------------------------------------------
 
@@ -395,7 +395,7 @@ class Facts:
         imports: Mapping[str, int] = self.index.scope(node).opsets
         operands: list[Fact | None] = self._operands(node, None)
         view = look(node, imports, operands)
-        known = None if view is None else self._repeats.known(view, node)
+        known = None if view is None else facts_of_look(view, node)
         if known is not None:
             return known
         unseen = False  # whether anything was looked at that the view does not show
@@ -411,7 +411,7 @@ class Facts:
             facts, imports, operands, lambda: [self._array(t) if t.name else None for t in node.inputs]
         )
         if view is not None and not unseen and not declared:
-            self._repeats.remember(view, found)
+            remember_look(view, found)
         return found
 
     def _mark(self, tensor: gs.Tensor, contents: object) -> int:
