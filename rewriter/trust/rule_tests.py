@@ -24,16 +24,15 @@ from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.message_text import type_words
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.model_text import canonical_text
 from rewriter.core.isolation.child import Child, NoAnswer, possible
 from rewriter.core.language import ast, schema
-from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Log
 from rewriter.core.onnxfile.part import bodies_of
-from rewriter.core.onnxfile.tensors import Dim
 from rewriter.core.record import record
 from rewriter.core.rewriting.stale_types import agrees
 from rewriter.rule_tools.explain.places import Explanation
@@ -284,10 +283,5 @@ def contradictions(model: Model) -> Iterator[str]:
         for tensor in node.outputs:
             (dtype, shape), known = facts.declared(tensor), facts.fact(tensor).type
             if not agrees(dtype, shape, known.dtype, known.shape):
-                declared, found = (_type(*one) for one in ((dtype, shape), (known.dtype, known.shape)))
+                declared, found = (type_words(*one) for one in ((dtype, shape), (known.dtype, known.shape)))
                 yield f"{tensor.name!r} is declared as {declared}, and {node.op} gives {found}"
-
-
-def _type(dtype: int | None, shape: tuple[Dim, ...] | None) -> str:
-    dims = "..." if shape is None else ",".join("?" if dim is None else str(dim) for dim in shape)
-    return f"{DTYPE_NAMES.get(dtype or 0, 'tensor')}[{dims}]"

@@ -109,7 +109,7 @@ class Attempt:
         if not sizes:
             return None
         index, started = self.context.index, perf_counter()
-        edits, mark = Edits(index), index.naming.mark()
+        edits, mark = Edits(index), index.mark_names()
         try:
             repairs().follow(self.context, edits, sizes)
             edits.sweep(())
@@ -193,28 +193,7 @@ class Attempt:
         return tuple(Condition(text, "true") for _, text in compiled.wheres) if self.detail else ()
 
     def _all_hold(self, compiled: CompiledRule, root: gs.Node | None, names: Bindings) -> bool:
-        """Whether all conditions are true. The cheap ones are asked first; where none is false, but some are unknown or fail,
-        all are asked once more in the order in which they are written, to find which of them blocks the rule.
-        """
-        if self._tracers:
-            return self._hold_in_order(compiled, root, names)
-        mark, is_known = len(self.context.doubts), True
-        for condition in compiled.asked:
-            try:
-                answer = holds(condition, names, self.context)
-            except (Failure, *MISTAKES):
-                answer = UNKNOWN
-            if answer is False:
-                del self.context.doubts[:]
-                return False
-            is_known = is_known and answer is not UNKNOWN
-        if is_known:
-            return True
-        del self.context.doubts[mark:]
-        return self._hold_in_order(compiled, root, Bindings(names.bound, compiled.lets))
-
-    def _hold_in_order(self, compiled: CompiledRule, root: gs.Node | None, names: Bindings) -> bool:
-        """The same in the order of the rule. The first condition that fails, or else the first that is unknown, blocks it,
+        """Whether all conditions are true. The first condition that fails, or else the first that is unknown, blocks the rule,
         unless one is false.
         """
         doubt: tuple[ast.Where, str, str] | None = None
@@ -281,7 +260,7 @@ class Attempt:
         block = compiled.only or compiled.block(scope.opsets.get("", 1))
         if block is None:
             return None
-        edits, mark = Edits(index), index.naming.mark()
+        edits, mark = Edits(index), index.mark_names()
         matched = tuple(map(node_name, nodes.values()))
         try:
             apply_block(Rewriting(self.context, edits, names, root, nodes, scope), block)
@@ -303,7 +282,7 @@ class Attempt:
 
     def _take_back(self, edits: Edits, mark: tuple[int, int]) -> None:
         edits.rollback()
-        self.context.index.naming.give_back(mark)
+        self.context.index.give_back_names(mark)
 
     def _block(
         self,

@@ -17,12 +17,10 @@ from rewriter.core.graph.gs_lists import reading
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPES
-from rewriter.core.language.functions import FAULTS
 from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, compile_pattern, specificity
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.language.schema import normal
-from rewriter.core.language.walk import children, walk
 from rewriter.core.matching.pattern_program import EarlyReject, Program
 from rewriter.core.matching.requirements import Inventory, Needs, needs
 from rewriter.core.record import field, record
@@ -32,60 +30,6 @@ OpKey = tuple[str, str]
 Path = tuple[tuple[str, frozenset[OpKey]], ...]
 
 PHASES = ("interface", "repair", "canonical", "optimize", "cleanup")
-
-
-# Which conditions of a rule are asked first: those that cost least, since one that is false ends all. The order changes no
-# answer: one false condition outweighs all that fail or are unknown, wherever it stands.
-
-WEIGHTS = {
-    **dict.fromkeys(("is_output", "is_input", "op", "domain", "has", "present", "matched", "n_inputs", "n_outputs", "len"), 0),
-    **dict.fromkeys(("name", "opset", "exporter", "exporter_version", "ir_version", "uses", "producer", "users", "default"), 1),
-    **dict.fromkeys(("is_const", "declared_dtype", "declared_rank", "declared_shape", "known", "maybe", "range"), 2),
-    "dtype": 4,
-    **dict.fromkeys(("rank", "axis", "dim", "shape", "size"), 8),
-    "value": 12,
-    "computed": 200,
-}
-"""What a call costs beside its arguments: nothing but a look, a fact of a tensor, shapes, the inference of values."""
-OTHER_CALL = 20  # may look at the elements of arrays
-FAULT = 400  # looks at the whole model
-ELEMENTS = 16  # of a captured constant
-
-
-def cheap_first(rule: ast.Rule) -> tuple[ast.Expr, ...]:
-    """The conditions of a rule that can be other than true, in the order in which they are asked."""
-    weights = _Weights(rule)
-    deciding = (where.condition for where in rule.wheres)
-    return tuple(sorted((one for one in deciding if not (isinstance(one, ast.Literal) and one.value is True)), key=weights.of))
-
-
-class _Weights:
-    """What the expressions of a rule cost, roughly."""
-
-    def __init__(self, rule: ast.Rule) -> None:
-        self._constants = {part.name for part in walk(rule.match) if isinstance(part, ast.Capture) and part.const}
-        self._lets = {let.name: let.value for let in rule.lets}
-        self._of_lets: dict[str, int] = {}
-
-    def of(self, part: Any) -> int:
-        total = sum(map(self.of, children(part)))
-        if isinstance(part, ast.Call):
-            return total + WEIGHTS.get(part.function, OTHER_CALL)
-        if isinstance(part, ast.Field):
-            is_fault = part.name in FAULTS and isinstance(part.value, ast.Name) and part.value.id == "model"
-            return total + (FAULT if is_fault else 2)
-        if isinstance(part, ast.Compare | ast.Binary):
-            sides = (part.left, part.right)
-            return total + ELEMENTS * sum(isinstance(one, ast.Name) and one.id in self._constants for one in sides)
-        if isinstance(part, ast.Quantified):
-            return 2 * total + 2
-        return total + (self._of_let(part.id) if isinstance(part, ast.Name) and part.id in self._lets else 1)
-
-    def _of_let(self, name: str) -> int:
-        if name not in self._of_lets:
-            self._of_lets[name] = 0  # until it is known
-            self._of_lets[name] = self.of(self._lets[name])
-        return self._of_lets[name]
 
 
 @record(eq=False, slots=True)
@@ -119,7 +63,6 @@ class CompiledRule:
     _specificity: int | None = field(init=False, default=None)
     _program: Program | None = field(init=False, default=None)
     _early: EarlyReject | None = field(init=False, default=None)
-    _asked: tuple[ast.Expr, ...] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         tree = self.rule.ast
@@ -145,13 +88,6 @@ class CompiledRule:
             assert self.pattern is not None
             self._early = EarlyReject(self.pattern)
         return self._early
-
-    @property
-    def asked(self) -> tuple[ast.Expr, ...]:
-        """The conditions that can be other than true, the cheap ones first."""
-        if self._asked is None:
-            self._asked = cheap_first(self.rule.ast)
-        return self._asked
 
     @property
     def program(self) -> Program:

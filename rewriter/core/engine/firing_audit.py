@@ -23,10 +23,9 @@ from rewriter.core.facts.derive import constant_node_array
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.edits import Edits, NodeState, state_of
 from rewriter.core.graph.index import GraphIndex, operator_key
-from rewriter.core.graph.message_text import attribute_texts, constant_text, node_text, printable
+from rewriter.core.graph.message_text import attribute_texts, constant_text, node_text, printable, type_words
 from rewriter.core.graph.scopes import Scope
 from rewriter.core.graph.values import constant_array
-from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.log import Box, Port, Role, Snapshot, View, Weight
 from rewriter.core.onnxfile.tensors import dtype_number
 from rewriter.core.record import record, replace
@@ -35,10 +34,7 @@ from rewriter.core.record import record, replace
 def known_type(facts: Facts, tensor: gs.Tensor) -> str:
     """`float[1,64,N]`; "" when nothing is known."""
     dtype, shape = facts.dtype(tensor), facts.shape(tensor)
-    if not dtype and shape is None:
-        return ""
-    dims = "[...]" if shape is None else f"[{','.join('?' if dim is None else printable(str(dim)) for dim in shape)}]"
-    return DTYPE_NAMES.get(dtype or 0, "tensor") + dims
+    return "" if not dtype and shape is None else type_words(dtype, shape)
 
 
 # Constants by their type and hash: how an audit and a picture name weights, without showing them.
@@ -85,7 +81,8 @@ def _read(tensor: gs.Tensor, maker: gs.Node | None) -> tuple[str, str, str]:
         array = None
     if array is None:
         return constant_text(tensor) if maker is None else "unknown", "", ""
-    return constant_text(tensor) if maker is None else _type_of(array), digest(array), _values(array)
+    kind = constant_text(tensor) if maker is None else type_words(dtype_number(array.dtype), array.shape, "unknown")
+    return kind, digest(array), _values(array)
 
 
 def digest(array: np.ndarray[Any, Any]) -> str:
@@ -105,11 +102,6 @@ def _values(array: np.ndarray[Any, Any]) -> str:
     if array.size > FEW.get(array.dtype.kind, 0):
         return ""
     return "{" + ", ".join(f"{np.float32(item):g}" if array.dtype.kind == "f" else str(item) for item in array.ravel()) + "}"
-
-
-def _type_of(array: np.ndarray[Any, Any]) -> str:
-    name = DTYPE_NAMES.get(dtype_number(array.dtype) or 0, "unknown")
-    return f"{name}[{','.join(map(str, array.shape))}]"
 
 
 # Takes snapshots: the nodes that a firing matched, made, edited and removed, and those around them, before and after.

@@ -445,8 +445,7 @@ class Run:
             self._generation.update(dict.fromkeys((*edits.added, *edited), generation))
         if edits.freed:
             self._freed.update(edits.freed)
-        if self.index.naming.has_made:
-            self.index.naming.release(edits.removed.values(), edits.freed.values())
+        self.index.release_names(edits.removed.values(), edits.freed.values())
         if fired.compiled.once and fired.root is not None:
             self._past_places.update(_places(fired))
         self._done.append(fired)

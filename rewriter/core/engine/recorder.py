@@ -11,9 +11,8 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions.context import Context
 from rewriter.core.engine.firing import Fired
 from rewriter.core.graph.edits import Edits, NodeState
-from rewriter.core.graph.message_text import node_name, node_text, printable
+from rewriter.core.graph.message_text import node_name, node_text, printable, type_words
 from rewriter.core.graph.objects import Node
-from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.log import Change, Firing, Log
 from rewriter.core.onnxfile.tensors import clean, dtype_number
 
@@ -126,7 +125,7 @@ def _declaration(what: str, name: str, before: Any, after: Any) -> Change:
     shown = printable(name)
     if what in ("type", "input", "output"):
         prefix = f"{shown}: " if what == "type" else f"{what} {shown}: "
-        texts = [None if value is None else prefix + _type_text(*value) for value in (before, after)]
+        texts = [value and prefix + type_words(dtype_number(value[0]), clean(value[1])) for value in (before, after)]
         return Change(shown, texts[0], texts[1])
     if what == "text":
         texts = [f"{shown} = {_worth(value)}" if value else None for value in (before, after)]
@@ -137,12 +136,6 @@ def _declaration(what: str, name: str, before: Any, after: Any) -> Change:
     place = f'model.opset["{shown}"]' if what == "opset" else f"model.{shown}"
     texts = [None if value is None else f"{place} = {_worth(value)}" for value in (before, after)]
     return Change("model", texts[0], texts[1])
-
-
-def _type_text(dtype: Any, shape: Any) -> str:
-    dims = clean(shape)
-    name = DTYPE_NAMES.get(dtype_number(dtype) or 0, "tensor")
-    return name + ("[...]" if dims is None else f"[{','.join('?' if d is None else printable(str(d)) for d in dims)}]")
 
 
 def _worth(value: Any) -> str:

@@ -259,33 +259,26 @@ _PLAIN = (int, float, str, bool)
 _SINGLE = (A.INT, A.FLOAT, A.STRING, A.INTS, A.FLOATS, A.STRINGS)
 
 
-Kept = tuple[list[Fact], list[int]]
-"""The facts of a node's outputs, and which of them are not complete."""
-
-_LONGEST = 2048  # characters of a look that is kept for other models of this process
-_of_all: dict[Hashable, Kept] = {}
+_LONGEST = 2048  # characters of a look that is remembered
+_known: dict[Hashable, tuple[list[Fact], list[int]]] = {}
+"""By looks, the facts of a node's outputs, and which of them are not complete; for all models of this process."""
 
 
-class Repeats:
-    """The facts of the outputs of ordinary nodes, by what the nodes look like; what is short is shared with other models."""
+def facts_of_look(view: Hashable, node: gs.Node) -> list[Fact] | None:
+    """What was derived for a node of this look; None for one that must be derived by itself."""
+    found = _known.get(view)
+    if found is None or (found[1] and _declares_more(found[1], node)):
+        return None
+    return found[0]
 
-    def __init__(self) -> None:
-        self._known: dict[Hashable, Kept] = {}
 
-    def known(self, view: Hashable, node: gs.Node) -> list[Fact] | None:
-        """What was derived for a node of this look; None for one that must be derived by itself."""
-        found = self._known.get(view) or _of_all.get(view)
-        if found is None or (found[1] and _declares_more(found[1], node)):
-            return None
-        return found[0]
-
-    def remember(self, view: Hashable, facts: list[Fact]) -> None:
-        """Notes what followed from a look alone, without what the file declares of a node's outputs."""
-        incomplete = [place for place, fact in enumerate(facts) if not fact.type.other and not fact.type.complete]
-        known = _of_all if len(repr(view)) <= _LONGEST else self._known
-        if len(known) >= _MOST:
-            known.clear()
-        known[view] = facts, incomplete
+def remember_look(view: Hashable, facts: list[Fact]) -> None:
+    """Notes what followed from a look alone, without what the file declares of a node's outputs."""
+    if len(repr(view)) > _LONGEST:
+        return
+    if len(_known) >= _MOST:
+        _known.clear()
+    _known[view] = facts, [place for place, fact in enumerate(facts) if not fact.type.other and not fact.type.complete]
 
 
 def look(node: gs.Node, imports: Mapping[str, int], operands: Sequence[Fact | None]) -> Hashable | None:

@@ -152,36 +152,20 @@ def _links(before: Any, nodes: Sequence[gs.Node]) -> Any:
     return None if not nodes else nodes[0] if len(nodes) == 1 else list(nodes)
 
 
-def tie_user(tensor: gs.Tensor, node: gs.Node) -> None:
-    """Adds a node to those that read a tensor."""
+def tie_one(tensor: gs.Tensor, node: gs.Node, side: str, listed: str) -> None:
+    """Adds a node to those on one side of a tensor: `_users`, which graphsurgeon lists as `outputs`, or `_makers`, `inputs`."""
     if not isinstance(tensor, TensorLinks):
-        list.append(tensor.outputs, node)
+        list.append(getattr(tensor, listed), node)
         return
-    links = tensor._users
-    if links is None:
-        tensor._users = node
-    elif isinstance(links, list):
+    links = getattr(tensor, side)
+    if isinstance(links, list):
         list.append(links, node)
     else:
-        tensor._users = [*_nodes(tensor, links), node]
-
-
-def tie_maker(tensor: gs.Tensor, node: gs.Node) -> None:
-    """Adds a node to those that make a tensor."""
-    if not isinstance(tensor, TensorLinks):
-        list.append(tensor.inputs, node)
-        return
-    links = tensor._makers
-    if links is None:
-        tensor._makers = node
-    elif isinstance(links, list):
-        list.append(links, node)
-    else:
-        tensor._makers = [links, node]
+        setattr(tensor, side, node if links is None else [*_nodes(tensor, links), node])
 
 
 def tie_all(nodes: Iterable[gs.Node]) -> None:
-    """`tie_user` and `tie_maker` for all tensors of new nodes."""
+    """`tie_one` for all tensors of new nodes, which are of this package."""
     for node in nodes:
         for tensor in node.inputs:
             links = tensor._users
@@ -190,9 +174,9 @@ def tie_all(nodes: Iterable[gs.Node]) -> None:
             elif type(links) is list:
                 links.append(node)
             else:
-                tie_user(tensor, node)
+                tie_one(tensor, node, "_users", "outputs")
         for tensor in node.outputs:
             if tensor._makers is None:
                 tensor._makers = node
             else:
-                tie_maker(tensor, node)
+                tie_one(tensor, node, "_makers", "inputs")

@@ -6,10 +6,9 @@ and reads a tensor. All changes go through an `Edits` transaction (edits.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
 from operator import attrgetter, is_
-from typing import Protocol
 
 import onnx_graphsurgeon as gs
 
@@ -22,25 +21,36 @@ from rewriter.core.graph.scopes import NodesByOperator, Scope, find_scopes, nest
 
 
 class NameTable:
-    """Names in use, of tensors or of nodes; `fresh` makes new ones in constant time each."""
+    """Names in use, of tensors or of nodes; `fresh` makes new ones in constant time each.
+
+    The names of a model are read when the first new one is needed: most runs make none.
+    """
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._used = set(names)
+        self._unread: Iterable[str] = names
+        self._read = set[str]()
         self._next: dict[str, int] = {}
         self._wanted_names: dict[str, str] = {}  # name made here → what was wanted
+
+    @property
+    def _used(self) -> set[str]:
+        if self._unread:
+            self._read.update(self._unread)
+            self._unread = ()
+        return self._read
 
     def __contains__(self, name: str) -> bool:
         return name in self._used
 
     def fresh(self, wanted: str) -> str:
         """`wanted` if it is free, else `wanted_1`, `wanted_2`, ...; the result counts as used from now on."""
-        name = wanted
+        name, used = wanted, self._used
         number = self._next.get(wanted, 0)
-        while not name or name in self._used:
+        while not name or name in used:
             number += 1
             name = f"{wanted}_{number}"
         self._next[wanted] = number
-        self._used.add(name)
+        used.add(name)
         self._wanted_names[name] = wanted
         return name
 
@@ -59,93 +69,6 @@ class NameTable:
         """Gives back every name made since `mark`."""
         for name in list(self._wanted_names)[mark:] if len(self._wanted_names) > mark else ():
             self.release(name)
-
-
-# The names that a model uses, read when the first new one is needed: most runs make none.
-
-
-class Named(Protocol):
-    """What is asked of the index of a graph."""
-
-    @property
-    def scopes(self) -> Sequence[Scope]: ...
-
-    def all_nodes(self) -> Iterable[gs.Node]: ...
-
-    def producer(self, tensor: gs.Tensor) -> gs.Node | None: ...
-
-    def is_used(self, tensor: gs.Tensor) -> bool: ...
-
-
-class Naming:
-    """The names of tensors and those of nodes; a node and a tensor may share one."""
-
-    __slots__ = ("_index", "_nodes", "_tensors")
-
-    def __init__(self, index: Named) -> None:
-        self._index = index
-        self._tensors: NameTable | None = None
-        self._nodes: NameTable | None = None
-
-    @property
-    def tensors(self) -> NameTable:
-        """All tensor names of the model."""
-        if self._tensors is None:
-            self._tensors = NameTable(self._all_names())
-        return self._tensors
-
-    @property
-    def nodes(self) -> NameTable:
-        """All node names of the model."""
-        if self._nodes is None:
-            self._nodes = NameTable(node.name for node in self._index.all_nodes())
-        return self._nodes
-
-    @property
-    def has_made(self) -> bool:
-        """Whether a name was asked for, so that there may be some to be given back."""
-        return self._tensors is not None or self._nodes is not None
-
-    def mark(self) -> tuple[int, int]:
-        """How many names of tensors and of nodes were made so far, a point to come back to with `give_back`."""
-        tensors, nodes = self._tensors, self._nodes
-        if tensors is None is nodes:
-            return 0, 0
-        return 0 if tensors is None else tensors.mark(), 0 if nodes is None else nodes.mark()
-
-    def give_back(self, mark: tuple[int, int]) -> None:
-        """Gives back every name made since then."""
-        for table, count in zip((self._tensors, self._nodes), mark, strict=True):
-            if table is not None:
-                table.restore(count)
-
-    def release(self, nodes: Iterable[gs.Node], tensors: Iterable[gs.Tensor]) -> None:
-        """Gives back the names of nodes that went, of what they alone made, and of tensors, as far as they were made here."""
-        index = self._index
-        if self._nodes is not None:
-            for node in nodes:
-                self._nodes.release(node.name)
-        if self._tensors is not None:
-            for node in nodes:
-                for tensor in node.outputs:
-                    if index.producer(tensor) is None and not index.is_used(tensor):
-                        self._tensors.release(tensor.name)
-            for tensor in tensors:
-                self._tensors.release(tensor.name)
-
-    def _all_names(self) -> Iterator[str]:
-        scopes = self._index.scopes
-        for scope in scopes:
-            for tensor in (*scope.graph.inputs, *scope.graph.outputs):
-                yield tensor.name
-        for node in self._index.all_nodes():
-            for tensor in node.inputs:
-                yield tensor.name
-            for tensor in node.outputs:
-                yield tensor.name
-        for scope in scopes:
-            if isinstance(scope.graph, Graph | Function):
-                yield from scope.graph.origin.names()
 
 
 __all__ = ["CROWD", "GraphIndex", "operator_key"]
@@ -170,14 +93,16 @@ class GraphIndex(Ties):
     `graph.nodes` are again after `finish`.
 
     Attributes:
-        naming: the names in use.
+        names: all tensor names of the model.
+        node_names: all node names of the model; a node and a tensor may share one.
     """
 
     def __init__(self, graph: gs.Graph) -> None:
         super().__init__()
         self.graph = graph
         self.scopes: list[Scope] = find_scopes(graph)
-        self.naming = Naming(self)
+        self.names = NameTable(self._tensor_names())
+        self.node_names = NameTable(self._names_of_nodes())
         self._members: list[dict[int, gs.Node]] = [
             dict(zip(map(id, scope.graph.nodes), scope.graph.nodes, strict=True)) for scope in self.scopes
         ]
@@ -253,16 +178,6 @@ class GraphIndex(Ties):
             self._by_operator = NodesByOperator(self.all_nodes())
         return self._by_operator
 
-    @property
-    def names(self) -> NameTable:
-        """All tensor names of the model."""
-        return self.naming.tensors
-
-    @property
-    def node_names(self) -> NameTable:
-        """All node names of the model; a node and a tensor may share one."""
-        return self.naming.nodes
-
     def before(self, node: gs.Node) -> Iterator[gs.Node]:
         """Nodes of the same scope whose outputs this node, or a body inside it, reads."""
         scope = node._scope
@@ -295,6 +210,47 @@ class GraphIndex(Ties):
                 inside = self.lift(user, scope)
                 if inside is not None:
                     yield inside
+
+    # --- names ---------------------------------------------------------------------------------------------------------------
+
+    def mark_names(self) -> tuple[int, int]:
+        """How many names of tensors and of nodes were made so far, a point to come back to with `give_back_names`."""
+        return self.names.mark(), self.node_names.mark()
+
+    def give_back_names(self, mark: tuple[int, int]) -> None:
+        """Gives back every name made since then."""
+        self.names.restore(mark[0])
+        self.node_names.restore(mark[1])
+
+    def release_names(self, nodes: Iterable[gs.Node], tensors: Iterable[gs.Tensor]) -> None:
+        """Gives back the names of nodes that went, of what they alone made, and of tensors, as far as they were made here."""
+        if self.node_names.mark():
+            for node in nodes:
+                self.node_names.release(node.name)
+        if self.names.mark():
+            for node in nodes:
+                for tensor in node.outputs:
+                    if self.producer(tensor) is None and not self.is_used(tensor):
+                        self.names.release(tensor.name)
+            for tensor in tensors:
+                self.names.release(tensor.name)
+
+    def _tensor_names(self) -> Iterator[str]:
+        for scope in self.scopes:
+            for tensor in (*scope.graph.inputs, *scope.graph.outputs):
+                yield tensor.name
+        for node in self.all_nodes():
+            for tensor in node.inputs:
+                yield tensor.name
+            for tensor in node.outputs:
+                yield tensor.name
+        for scope in self.scopes:
+            if isinstance(scope.graph, Graph | Function):
+                yield from scope.graph.origin.names()
+
+    def _names_of_nodes(self) -> Iterator[str]:
+        for node in self.all_nodes():
+            yield node.name
 
     # --- changes (called by Edits only) ------------------------------------------------------------------------------------
 

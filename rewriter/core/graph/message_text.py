@@ -12,7 +12,7 @@ import onnx_graphsurgeon as gs
 from rewriter.core.graph.edits import NodeState
 from rewriter.core.graph.values import elem_type, static_shape
 from rewriter.core.language.dtypes import DTYPE_NAMES
-from rewriter.core.onnxfile.tensors import text
+from rewriter.core.onnxfile.tensors import Dim, text
 
 SHOWN = 8  # items of a list
 MAX_TEXT = 64  # characters of a text
@@ -38,7 +38,7 @@ def attribute_text(attribute: onnx.AttributeProto) -> str:
 
 def tensor_text(tensor: onnx.TensorProto) -> str:
     """`float[64,3,7,7]`."""
-    return f"{DTYPE_NAMES.get(tensor.data_type, 'unknown')}[{','.join(map(str, tensor.dims))}]"
+    return type_words(tensor.data_type, tensor.dims, "unknown")
 
 
 def _item(value: Any) -> str:
@@ -48,6 +48,12 @@ def _item(value: Any) -> str:
         shown = text(value)
         return f'"{shown[:MAX_TEXT]}{"..." if len(shown) > MAX_TEXT else ""}"'
     return str(value)
+
+
+def type_words(dtype: int | None, shape: Iterable[Dim] | None, unknown: str = "tensor") -> str:
+    """`float[1,64,N]`; `?` stands for a dimension that is not known, `[...]` for a shape, and `unknown` for an element type."""
+    dims = "..." if shape is None else ",".join("?" if dim is None else printable(str(dim)) for dim in shape)
+    return f"{DTYPE_NAMES.get(dtype or 0, unknown)}[{dims}]"
 
 
 def type_text(declared: onnx.TypeProto) -> str:
@@ -159,8 +165,7 @@ def _value(value: Any) -> str:
 
 def constant_text(tensor: gs.Constant) -> str:
     """`float[64,3,7,7]`: element type and shape, never values."""
-    dtype, shape = elem_type(tensor), static_shape(tensor)
-    return f"{DTYPE_NAMES.get(dtype or 0, 'unknown')}[{','.join(map(str, shape or ()))}]"
+    return type_words(elem_type(tensor), static_shape(tensor) or (), "unknown")
 
 
 def node_name(node: gs.Node) -> str:

@@ -28,6 +28,7 @@ from rewriter.core.framework.exporter import LISTING_EXPORTERS, detect
 from rewriter.core.graph.load import build
 from rewriter.core.graph.objects import Constant, Graph, Origin
 from rewriter.core.graph.save import Fields, Writer, assemble, set_text, written_imports
+from rewriter.core.graph.scopes import find_scopes
 from rewriter.core.graph.tidy import set_by_training
 from rewriter.core.onnxfile import external_data as copy_external_data
 from rewriter.core.onnxfile.node_bytes import RawGraph, RawModel, raw_message, raw_model
@@ -139,13 +140,10 @@ class Model:
 
     def drop(self, constant: gs.Constant) -> None:
         """Removes an initializer from the graph or subgraph that holds it. If a node still reads it, it is still written."""
-        waiting: list[gs.Graph] = [self.graph, *self.graph.functions]
-        while waiting:
-            graph = waiting.pop()
+        for graph in (scope.graph for scope in find_scopes(self.graph)):
             if isinstance(graph, Graph) and any(tensor is constant for tensor in graph.initializers):
                 graph.initializers = [tensor for tensor in graph.initializers if tensor is not constant]
                 return
-            waiting.extend(graph.subgraphs())
 
     def to_proto(self) -> onnx.ModelProto:
         """Returns the model as it is now, as a new message. The message of an unedited model equals `proto`.

@@ -17,7 +17,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.core.graph.attributes import read_attributes
-from rewriter.core.graph.gs_lists import Inputs, Outputs, tie_maker, tie_user
+from rewriter.core.graph.gs_lists import Inputs, Outputs, tie_one
 from rewriter.core.graph.metadata import RULES, NodeTexts
 from rewriter.core.graph.values import (
     Constant,
@@ -327,9 +327,9 @@ def new_node(
     node = loaded_nodes([said], [op], [name], [domain], [operands], [results], None)[0]
     node._attrs = dict(attrs)
     for tensor in operands:
-        tie_user(tensor, node)
+        tie_one(tensor, node, "_users", "outputs")
     for tensor in results:
-        tie_maker(tensor, node)
+        tie_one(tensor, node, "_makers", "inputs")
     return node
 
 

@@ -13,7 +13,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.objects import Graph
-from rewriter.core.graph.scopes import Scope, opset_versions
+from rewriter.core.graph.scopes import Scope, find_scopes, opset_versions
 from rewriter.core.record import record
 
 
@@ -102,20 +102,17 @@ def fix_shapes(graph: gs.Graph, static: Static) -> None:
                 raise RewriterError(f"--static {name}: {dim} would be {lengths[dim]} and {length}")
     for name, shape in static:
         inputs[name].shape = list(shape)
-    for tensor in _variables(graph) if lengths else ():
+    scopes = find_scopes(graph) if lengths else []
+    for tensor in chain(*(_variables(scope.graph) for scope in scopes if not scope.is_function)):
         said = tensor.shape
         if said is not None and any(isinstance(dim, str) and dim in lengths for dim in said):
             tensor.shape = [lengths.get(dim, dim) if isinstance(dim, str) else dim for dim in said]
 
 
 def _variables(graph: gs.Graph) -> Iterator[Any]:
-    """Inputs, outputs and inner tensors of a graph and of the bodies inside it."""
-    waiting = [graph]
-    while waiting:
-        scope = waiting.pop()
-        node_outputs = [tensor for node in scope.nodes for tensor in node.outputs]
-        yield from (tensor for tensor in (*scope.inputs, *scope.outputs, *node_outputs) if isinstance(tensor, gs.Variable))
-        waiting.extend(value for node in scope.nodes for value in node.attrs.values() if isinstance(value, gs.Graph))
+    """Inputs, outputs and inner tensors of a graph."""
+    tensors = chain(graph.inputs, graph.outputs, *(node.outputs for node in graph.nodes))
+    return (tensor for tensor in tensors if isinstance(tensor, gs.Variable))
 
 
 # What a model says of its training names tensors of its graph; an edit that takes or renames them leaves it meaningless.

@@ -19,7 +19,7 @@ has changed:
 6. Does the pattern match here? `pattern_program`, a fixed list of questions, with a choice where operands may change places or
    the pattern has several ends. It asks facts only where the pattern does (types, constants).
 7. Is nothing outside of the match told to be `private`, and do the conditions hold? `engine.attempt`, by `conditions.evaluate`,
-   the cheap ones first. One that is false sends the rule away, whatever the others say; one that is unknown blocks it, and the
+   as they are written. One that is false sends the rule away, whatever the others say; one that is unknown blocks it, and the
    log says why.
 
 1, 2 and 4 are remembered for models of one kind, so that of thousands of small models each asks only what is new. No rung may

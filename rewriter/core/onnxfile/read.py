@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.onnxfile import files, weights_apart
 from rewriter.core.onnxfile.files import MOST_BYTES, all_bytes, opened, read_bytes
 from rewriter.core.onnxfile.weights_apart import WeightFile
-from rewriter.core.onnxfile.wire import MalformedError, varint_at
+from rewriter.core.onnxfile.wire import MalformedError, Source, fields
 from rewriter.core.record import record
 
 __all__ = ["MOST_BYTES", "ModelFile", "read_bytes", "read_model_file"]
@@ -110,20 +111,8 @@ def _kind(data: bytes) -> str:
 
 def _missing(data: bytes) -> int:
     """How many bytes the last top-level field of a message lacks; 0 when the message is broken otherwise."""
-    position = 0
     try:
-        while position < len(data):
-            key, position = varint_at(data, position)
-            kind = key & 7
-            if kind not in (0, 1, 2, 5) or not key >> 3:
-                return 0
-            if kind == 0:
-                _, position = varint_at(data, position)
-            elif kind == 2:
-                length, position = varint_at(data, position)
-                position += length
-            else:
-                position += 8 if kind == 1 else 4
-    except (IndexError, MalformedError):
-        return 0
-    return position - len(data)
+        deque(fields(Source.of(data), 0, len(data)), maxlen=0)
+    except MalformedError as error:
+        return error.missing
+    return 0

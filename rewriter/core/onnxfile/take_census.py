@@ -11,80 +11,12 @@ import sys
 from typing import Any
 
 from rewriter.core.onnxfile.census import LONGEST, OPAQUE, Body, Census, Form, NodeKind, keep, known_forms, known_types
-from rewriter.core.onnxfile.wire import MalformedError, varint_at
-
-# Fields of a message of protobuf, read strictly off bytes in memory: what `take_census` is built on.
-
-Field = tuple[int, int, Any]
-
-
-class FieldReader:
-    """Reads at places of the bytes that it is given. IndexError, struct.error: the bytes end too early."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    def text(self, place: tuple[int, int]) -> str:
-        return self.data[place[0] : place[1]].decode()
-
-    def head(self, i: int) -> tuple[int, int, int]:
-        """Key and length of a field with a length, and where its content begins."""
-        key, i = varint_at(self.data, i)
-        size, i = varint_at(self.data, i)
-        if key & 7 != 2:
-            raise MalformedError
-        return key, size, i
-
-    def fields(self, i: int, end: int) -> list[Field]:
-        """The fields of a message: number, wire type, and the number or the place that it holds."""
-        data, found = self.data, []
-        while i < end:
-            key = data[i]
-            i += 1
-            if key > 127:
-                key, i = varint_at(data, i - 1)
-            wire = key & 7
-            value: Any
-            if wire == 2:
-                size = data[i]
-                i += 1
-                if size > 127:
-                    size, i = varint_at(data, i - 1)
-                value = (i, i + size)
-                i += size
-            elif wire == 0:
-                value = data[i]
-                i += 1
-                if value > 127:
-                    value, i = varint_at(data, i - 1)
-            elif wire == 5:
-                (value,) = struct.unpack_from("<f", data, i)
-                i += 4
-            elif wire == 1:
-                value = None
-                i += 8
-            else:
-                raise MalformedError
-            found.append((key >> 3, wire, value))
-        if i != end:
-            raise MalformedError
-        return found
-
-    def packed(self, i: int, end: int) -> list[int]:
-        found = []
-        while i < end:
-            value, i = varint_at(self.data, i)
-            found.append(signed(value))
-        if i != end:
-            raise MalformedError
-        return found
-
-
-def signed(value: int) -> int:
-    return value - (1 << 64) if value >= 1 << 63 else value
-
+from rewriter.core.onnxfile.wire import MalformedError, Source, fields, varint_at
 
 __all__ = ["MalformedError", "take_census"]
+
+Field = tuple[int, int, Any]
+"""Number, wire type, and the number that a field holds, or the place of its value."""
 
 LARGE = 1 << 16
 """Bytes of a graph from which on its nodes are read in columns by numpy, and where numpy has yet to be imported for it."""
@@ -106,9 +38,16 @@ def take_census(data: bytes) -> Census:
         raise MalformedError from None
 
 
-class _CensusReader(FieldReader):
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+class _CensusReader:
+    """Reads at places of the bytes that it is given. IndexError, struct.error: the bytes end too early."""
+
     def __init__(self, data: bytes) -> None:
-        super().__init__(data)
+        self.data = data
+        self.source = Source.of(data)
         self.kinds: dict[bytes, NodeKind] = {}
         self.single: list[NodeKind] = []
         self.names: list[bytes] = []
@@ -149,6 +88,36 @@ class _CensusReader(FieldReader):
         kinds = [*self.kinds.values(), *self.single]
         latest = max(self.latest_type, max((dtype for dtype, _ in self.types.values()), default=0))
         return Census(graph, kinds, ir_version, strings[2], strings[3], imports, found, self.refers, latest)
+
+    # --- fields ------------------------------------------------------------------------------------------------------------
+
+    def text(self, place: tuple[int, int]) -> str:
+        return self.data[place[0] : place[1]].decode()
+
+    def head(self, i: int) -> tuple[int, int, int]:
+        """Key and length of a field with a length, and where its content begins."""
+        key, i = varint_at(self.data, i)
+        size, i = varint_at(self.data, i)
+        if key & 7 != 2:
+            raise MalformedError
+        return key, size, i
+
+    def fields(self, i: int, end: int) -> list[Field]:
+        """The fields of a message."""
+        data = self.data
+        return [
+            (number, wire, (place, stop) if wire else varint_at(data, place)[0])
+            for number, wire, _, place, stop in fields(self.source, i, end)
+        ]
+
+    def packed(self, i: int, end: int) -> list[int]:
+        found = []
+        while i < end:
+            value, i = varint_at(self.data, i)
+            found.append(_signed(value))
+        if i != end:
+            raise MalformedError
+        return found
 
     # --- messages ----------------------------------------------------------------------------------------------------------
 
@@ -338,14 +307,12 @@ class _CensusReader(FieldReader):
     def items(self, number: int, wire: int, value: Any) -> list[Any]:
         """What one field of an attribute adds: floats, integers, or the place of a text, tensor or graph."""
         if number in (2, 7):
-            if wire == 5:
-                return [value]
-            if number == 7 and wire == 2:
+            if wire == 5 or (number == 7 and wire == 2):
                 start, stop = value
                 return list(struct.unpack(f"<{(stop - start) // 4}f", self.data[start:stop]))
         elif number in (3, 8):
             if wire == 0:
-                return [signed(value)]
+                return [_signed(value)]
             if number == 8 and wire == 2:
                 return self.packed(*value)
         elif wire == 2:
@@ -425,7 +392,7 @@ class _CensusReader(FieldReader):
             if number == 1 and wire == 2:
                 domain = self.text(value)
             elif number == 2 and wire == 0:
-                version = signed(value)
+                version = _signed(value)
         domain = "" if domain == "ai.onnx" else domain
         if imports.setdefault(domain, version) != version:
             raise MalformedError

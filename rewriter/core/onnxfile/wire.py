@@ -56,7 +56,15 @@ ALL: Table = {
 
 
 class MalformedError(Exception):
-    """The bytes are no message, or lie about a length."""
+    """The bytes are no message, or lie about a length.
+
+    Attributes:
+        missing: how many bytes the last field of the message lacks; 0 when the message is broken otherwise.
+    """
+
+    def __init__(self, missing: int = 0) -> None:
+        super().__init__(missing)
+        self.missing = missing
 
 
 class Source:
@@ -127,7 +135,7 @@ class Pieces(list[Piece]):
 
 
 Field = tuple[int, int, int, int, int]
-"""Number, wire type, where its key starts, where its value starts (behind the length), where it stops."""
+"""Number, wire type, where its key starts, where its value starts (behind a length), where it stops."""
 
 
 class Walk:
@@ -218,18 +226,19 @@ def fields(source: Source, start: int, stop: int, least: int = 0) -> Iterator[Fi
                 if length > 127:
                     length, i = varint_at(buffer, i - 1)
             elif wire == _VARINT:
-                while buffer[i] > 127:
-                    i += 1
-                i += 1
-                length = 0
+                length = 1
+                while buffer[i + length - 1] > 127:
+                    length += 1
             else:
                 length = 8 if wire == _FIXED64 else 4
         except IndexError:
             raise MalformedError from None
         value = source.base + i
         end = value + length
-        if end > stop or wire in _GROUPS or wire > _FIXED32 or not key >> 3:
+        if wire in _GROUPS or wire > _FIXED32 or not key >> 3:
             raise MalformedError
+        if end > stop:
+            raise MalformedError(end - stop)
         yield key >> 3, wire, at, value, end
         at = end
 
