@@ -26,7 +26,7 @@ from rewriter.rule_tools.format import format_text
 from rewriter.trust.difference import ComparedGraphs, of_graph
 from rewriter.trust.rule_tests import read_model
 from rewriter.workbench.authoring.changed_regions import Region
-from rewriter.workbench.authoring.region_rule import AROUND, RegionRule
+from rewriter.workbench.authoring.region_rule import RegionRule
 from rewriter.workbench.authoring.rule_text import FILL, compiled, kind_of_refused, main_version, refusal
 from rewriter.workbench.surgery.reduction import Reduction, Trials
 
@@ -195,7 +195,7 @@ def new_rule(
     problem = ""
     for anew, is_open in product((True, False), repeat=2):
         try:
-            parts = RegionRule(_made_again(part, anew), types, version, AROUND)
+            parts = RegionRule(_made_again(part, anew), types, version, with_attributes=True)
             opset = f"opset: {parts.oldest}.." if is_open else f"opset: {version}"
             where = [f"false  # {FILL}: the condition of the rule; with `false` it fires nowhere"]
             rule = compiled("\n".join(parts.lines(code, [*header, opset], fix, [], where)))
