@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,14 +19,13 @@ from rewriter.core.graph.metadata import HISTORY
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import Function, Graph, Node
 from rewriter.core.graph.scopes import opset_versions
-from rewriter.core.graph.values import Constant, LazyTensor, constant_array, elem_type, static_shape
-from rewriter.core.onnxfile import external_data
-from rewriter.core.onnxfile.weights_apart import digest, payload_of
+from rewriter.core.graph.values import Constant, constant_array, elem_type, static_shape
+from rewriter.core.onnxfile.weights_apart import Payload, digest
 from rewriter.core.record import field, record
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.trust.stamp import Unreadable, dumps, history
 from rewriter.workbench.style import counted
-from rewriter.workbench.surgery.data_files import size_of_proto
+from rewriter.workbench.surgery.data_files import DataFiles
 from rewriter.workbench.surgery.edition import edit
 from rewriter.workbench.surgery.extract import FunctionKey, called, key_of, with_inner
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
@@ -112,8 +109,7 @@ def _free_name(key: FunctionKey, taken: set[FunctionKey]) -> str:
 
 # Initializers and constants that two models have both, found by their contents, weights in files without loading them.
 
-_RAW_DATA = 9  # the field
-_AT_ONCE = 1 << 20
+_STRING = int(onnx.TensorProto.STRING)
 _BEGINNING = 256  # bytes that mostly tell two initializers apart
 
 
@@ -123,6 +119,7 @@ class Known:
     def __init__(self, tensors: list[gs.Tensor]) -> None:
         self._by_type: dict[tuple[Any, ...], list[Constant]] = {}
         self._digests: dict[int, str | None] = {}
+        self._files = DataFiles()
         for tensor in tensors:
             self.add(tensor)
 
@@ -137,8 +134,8 @@ class Known:
         candidates = self._by_type.get(_type(tensor))
         if not candidates:
             return None
-        first = beginning(tensor)
-        candidates = [other for other in candidates if first is None or beginning(other) in (None, first)]
+        first = self._beginning(tensor)
+        candidates = [other for other in candidates if first is not None and self._beginning(other) == first]
         wanted = self._digest(tensor) if candidates else None
         found = [other for other in candidates if wanted is not None and self._digest(other) == wanted]
         return next((other for other in found if other.name == tensor.name), found[0] if found else None)
@@ -146,54 +143,26 @@ class Known:
     def _digest(self, tensor: Constant) -> str | None:
         if id(tensor) not in self._digests:
             try:
-                self._digests[id(tensor)] = contents_digest(tensor)
+                self._digests[id(tensor)] = digest([self._contents(tensor)])
             except RewriterError:
                 self._digests[id(tensor)] = None
         return self._digests[id(tensor)]
 
+    def _beginning(self, tensor: Constant) -> bytes | None:
+        """The first bytes of an initializer; None where it cannot be read."""
+        try:
+            found = self._contents(tensor)
+            return (
+                found[:_BEGINNING] if isinstance(found, bytes) else found.file.read(found.offset, min(_BEGINNING, found.length))
+            )
+        except RewriterError:
+            return None
 
-def beginning(tensor: Constant) -> bytes | None:
-    """The first bytes of an initializer that is in a file; None for others, of which the digest costs little."""
-    values = tensor._values
-    if not isinstance(values, LazyTensor) or not isinstance(values.proto, onnx.TensorProto):
-        return None
-    try:
-        left_out = payload_of(values.proto)
-        if left_out is not None and left_out.field == _RAW_DATA:
-            return left_out.file.read(left_out.offset, min(_BEGINNING, left_out.length))
-        if external_data.is_external(values.proto) and values.folder is not None:
-            place = external_data.reference(values.proto)
-            with external_data.opened(values.folder, place.location) as (descriptor, _):
-                return os.pread(descriptor, min(_BEGINNING, size_of_proto(values.proto)), place.offset)
-    except RewriterError:
-        return None
-    return bytes(values.proto.raw_data[:_BEGINNING]) if values.proto.HasField("raw_data") else None
-
-
-def contents_digest(tensor: Constant) -> str:
-    """SHA-256 of the bytes of an initializer; equal ones may be stored in different ways. Raises RewriterError."""
-    values = tensor._values
-    if isinstance(values, LazyTensor) and isinstance(values.proto, onnx.TensorProto):
-        proto = values.proto
-        left_out = payload_of(proto)
-        if left_out is not None and left_out.field == _RAW_DATA:
-            return digest([left_out])
-        if external_data.is_external(proto) and values.folder is not None:
-            return _external_digest(proto, values.folder)
-        if proto.HasField("raw_data"):
-            return sha256(proto.raw_data).hexdigest()
-    array = constant_array(tensor)
-    data = repr(array.tolist()).encode() if array.dtype.hasobject else None
-    return sha256(array.tobytes() if data is None else data).hexdigest()
-
-
-def _external_digest(proto: onnx.TensorProto, folder: Path) -> str:
-    place, size = external_data.reference(proto), size_of_proto(proto)
-    found = sha256()
-    with external_data.opened(folder, place.location) as (descriptor, _):
-        for offset in range(place.offset, place.offset + size, _AT_ONCE):
-            found.update(os.pread(descriptor, min(_AT_ONCE, place.offset + size - offset), offset))
-    return found.hexdigest()
+    def _contents(self, tensor: Constant) -> bytes | Payload:
+        """The bytes of an initializer; equal ones may be stored in different ways. Raises RewriterError."""
+        if tensor.elem_type == _STRING:
+            return repr(constant_array(tensor).tolist()).encode()
+        return self._files.contents(tensor)
 
 
 def _type(tensor: Constant) -> tuple[Any, ...]:
