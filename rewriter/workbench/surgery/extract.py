@@ -22,7 +22,7 @@ from rewriter.core.record import record
 from rewriter.trust.proof.models.output_agreement import Bound
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.workbench.style import counted
-from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
+from rewriter.workbench.surgery.finish import Checks, Numbers, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
 from rewriter.workbench.surgery.ports import Parts, Ports, inner_tensors, may_hold_bodies, parsed_types, reads, shown
 from rewriter.workbench.surgery.same_numbers import Agreement, Step, agreement
@@ -284,13 +284,13 @@ def extracted(
         *(f"output  {shown(tensor)}" for tensor in cut.outputs),
     ]
     command = command_text("extract", [("--from", start or ()), ("--to", to), ("--type", types)], auto_inputs=auto_inputs)
-    return finish(
-        model, [source], command, did, cut.notes, checks or Checks(), lambda c, most: _agreement(source, cut, c, most)
-    )
+    return finish(model, [source], command, did, cut.notes, checks, as_in(source, model))
 
 
-def _agreement(source: Opened, cut: Extracted, part: Candidate, most: int) -> Agreement:
-    return same_as_whole(source, [part], [t.name for t in cut.inputs], [t.name for t in cut.outputs], most)
+def as_in(source: Opened, result: Model, bound: Bound | None = None) -> Numbers:
+    """Compares what a result computes with what the whole model computes for the same tensors. `bound` as for `agreement`."""
+    inputs, outputs = ([tensor.name for tensor in ports] for ports in (result.graph.inputs, result.graph.outputs))
+    return lambda candidate, most: same_as_whole(source, [candidate], inputs, outputs, most, bound)
 
 
 def same_as_whole(

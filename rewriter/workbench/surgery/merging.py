@@ -583,7 +583,7 @@ def merged(sources: Sequence[Opened], plan: Plan, checks: Checks | None = None) 
         return agreement(candidate, before, after, list(result.wanted.values()), most=most)
 
     command = command_text("merge", lists, beside=plan.beside)
-    return finish(result.model, sources, command, did, result.notes, checks or Checks(), numbers)
+    return finish(result.model, sources, command, did, result.notes, checks, numbers)
 
 
 def _labels(sources: Sequence[Opened]) -> list[str]:

@@ -19,7 +19,7 @@ from rewriter.workbench.surgery.data_files import (
     save_apart,
     size_of,
 )
-from rewriter.workbench.surgery.extract import same_as_whole
+from rewriter.workbench.surgery.extract import as_in
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
 
@@ -69,9 +69,7 @@ def inside(source: Opened, checks: Checks | None = None) -> Surgery:
 
 
 def _finished(model: Model, source: Opened, command: str, checks: Checks | None) -> Surgery:
-    inputs, outputs = ([tensor.name for tensor in ports] for ports in (model.graph.inputs, model.graph.outputs))
-    compared = lambda candidate, most: same_as_whole(source, [candidate], inputs, outputs, most)  # noqa: E731
-    return finish(model, [source], command, [], [], checks or Checks(), compared)
+    return finish(model, [source], command, [], [], checks, as_in(source, model))
 
 
 def _may_go(tensor: Constant, least: int) -> bool:

@@ -40,7 +40,7 @@ from rewriter.core.resources import resource
 from rewriter.core.rewriting.inline import inline_function
 from rewriter.core.rewriting.transaction import Rewriting
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.workbench.surgery.extract import called, key_of, same_as_whole, with_inner
+from rewriter.workbench.surgery.extract import as_in, called, key_of, with_inner
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
 
@@ -497,11 +497,9 @@ def reversioned(
     set_versions(model, {"": version}, wanted)
     if wanted != old_ir:
         did.append(f"IR  {old_ir} -> {wanted}")
-    inputs, outputs = ([tensor.name for tensor in ports] for ports in (model.graph.inputs, model.graph.outputs))
     options = [("--ir", [str(ir_version)] if ir_version else [])]
-    compared = lambda candidate, most: same_as_whole(source, [candidate], inputs, outputs, most)  # noqa: E731
     command = command_text(f"opset {version}", options, restamp=restamp)
-    return finish(model, [source], command, did, notes, checks or Checks(), compared)
+    return finish(model, [source], command, did, notes, checks, as_in(source, model))
 
 
 def _restamp(model: Model, before: int, version: int) -> list[str]:

@@ -21,7 +21,7 @@ from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.workbench.surgery.edit_inputs import put_between
 from rewriter.workbench.surgery.editing import Editing
-from rewriter.workbench.surgery.extract import same_as_whole
+from rewriter.workbench.surgery.extract import as_in
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
 from rewriter.workbench.surgery.ports import names_in
@@ -47,7 +47,6 @@ def in_layout(source: Opened, layout: str, ports: Sequence[str] = (), checks: Ch
         raise RewriterError(f"the layout is one of {', '.join(LAYOUTS)}")
     model = source.read()
     changed = _chosen(model, ports)
-    inputs, outputs = ([tensor.name for tensor in side] for side in (model.graph.inputs, model.graph.outputs))
     before = _transpositions(model)
     did = _put(model, layout, changed)
     log = run(model.graph, load_rules().select(_RULES), Knowledge(overridable=model.overridable))
@@ -56,15 +55,8 @@ def in_layout(source: Opened, layout: str, ports: Sequence[str] = (), checks: Ch
         f"Transpose  {abs(more)} {'more' if more >= 0 else 'fewer'}" + (f", {len(log.firings)} rewrites" if log.firings else "")
     )
     command = command_text("convert", [("--layout", [layout]), ("--ports", ports)])
-    return finish(
-        model,
-        [source],
-        command,
-        did,
-        [],
-        checks or Checks(),
-        lambda _, most: same_as_whole(source, [_back(model, layout, changed)], inputs, outputs, most),
-    )
+    as_before = as_in(source, model)
+    return finish(model, [source], command, did, [], checks, lambda _, most: as_before(_back(model, layout, changed), most))
 
 
 def _chosen(model: Model, texts: Sequence[str]) -> list[str]:
