@@ -70,12 +70,17 @@ class Opened:
 # Tensors inside attributes have doc strings, defaults of functions have them, and a newer ONNX may give them to anything.
 
 
-def messages(whole: Message) -> Iterator[Message]:
-    """A message and all that lie in it, the outer ones first. They may be changed: what is taken out of one is not visited."""
+def messages(whole: Message, leaves: tuple[type[Message], ...] = ()) -> Iterator[Message]:
+    """A message and all that lie in it, the outer ones first; of `leaves` what lies in them is not visited.
+
+    They may be changed: what is taken out of one is not visited.
+    """
     waiting = [whole]
     while waiting:
         message = waiting.pop()
         yield message
+        if isinstance(message, leaves):
+            continue
         for field, value in message.ListFields():
             if field.type == field.TYPE_MESSAGE:
                 waiting.extend([value] if isinstance(value, Message) else value)
