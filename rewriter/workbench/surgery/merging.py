@@ -31,7 +31,7 @@ from rewriter.workbench.surgery.extract import FunctionKey, called, key_of, with
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
 from rewriter.workbench.surgery.opset_conversion import align, convert_opset, set_versions
-from rewriter.workbench.surgery.ports import names_in, same_each_time, shown
+from rewriter.workbench.surgery.ports import names_in, same_each_time, shown, tensors_of
 from rewriter.workbench.surgery.same_numbers import Agreement, Step, agreement
 
 # Local functions of models that become one: equal ones are one, others of one name get another.
@@ -268,8 +268,8 @@ def _name_apart(one: GraphIndex, other: GraphIndex, wired: Mapping[int, gs.Tenso
     """Gives tensors and nodes of the second graph other names where the first has theirs, unless callers know them: then the
     first gives way.
     """
-    own = {id(tensor): tensor for tensor in _tensors(one)}
-    theirs = {id(t): t for t in _tensors(other) if id(t) not in own and id(t) not in wired}
+    own = {id(tensor): tensor for tensor in tensors_of(one)}
+    theirs = {id(t): t for t in tensors_of(other) if id(t) not in own and id(t) not in wired}
     names = NameTable(tensor.name for tensor in chain(own.values(), theirs.values()))
     fixed = {tensor.name for tensor in theirs.values() if id(tensor) in known}
     for tensor in own.values():
@@ -285,23 +285,6 @@ def _name_apart(one: GraphIndex, other: GraphIndex, wired: Mapping[int, gs.Tenso
     for node in new:
         if node.name in nodes:
             node.name = table.fresh(node.name)
-
-
-def _tensors(index: GraphIndex) -> Iterator[gs.Tensor]:
-    """The tensors of the main graph and of bodies, some of them several times."""
-    for scope in index.scopes:
-        if scope.is_function:
-            continue
-        graph = scope.graph
-        initializers = graph.initializers if isinstance(graph, Graph) else ()
-        for part in (
-            graph.inputs,
-            graph.outputs,
-            initializers,
-            *(n.inputs for n in graph.nodes),
-            *(n.outputs for n in graph.nodes),
-        ):
-            yield from (tensor for tensor in part if tensor.name)
 
 
 # `rewriter merge`: several models as one, checked against them.

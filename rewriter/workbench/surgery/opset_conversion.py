@@ -272,21 +272,21 @@ def changes(model: Model, domain: str, before: int, after: int) -> Iterator[str]
 
 def set_versions(model: Model, versions: dict[str, int], ir_version: int | None) -> None:
     """Has a model import these versions, and those domains besides that it does not have yet."""
-    graph = model.graph
+    _import(model.graph, versions)
+    model.graph.ir_version = ir_version
+
+
+def _import(graph: gs.Graph, versions: dict[str, int]) -> None:
     imports = []
     for entry in graph.import_domains:
-        domain = "" if entry.domain == "ai.onnx" else entry.domain
-        if domain in versions:
-            imports.append(onnx.OperatorSetIdProto(domain=entry.domain, version=versions[domain]))
-        else:
-            imports.append(entry)
-    known = {"" if entry.domain == "ai.onnx" else entry.domain for entry in imports}
+        version = versions.get(schema.normal(entry.domain), entry.version)
+        same = version == entry.version
+        imports.append(entry if same else onnx.OperatorSetIdProto(domain=entry.domain, version=version))
+    known = {schema.normal(entry.domain) for entry in imports}
     imports += [onnx.OperatorSetIdProto(domain=d, version=v) for d, v in versions.items() if d not in known]
-    if [(e.domain, e.version) for e in imports] != [(e.domain, e.version) for e in graph.import_domains]:
-        graph.import_domains = imports
+    graph.import_domains = imports
     if "" in versions:
         graph.opset = versions[""]
-    graph.ir_version = ir_version
 
 
 # A model in another version of ONNX's operators, step by step from one version to the next.
@@ -342,7 +342,7 @@ def _step(model: Model, before: int, after: int, done: Counter[str]) -> None:
     index.finish()
     for graph in (model.graph, *model.graph.functions):
         if opset_versions(graph).get("") == before:
-            _stamp(graph, after)
+            _import(graph, {"": after})
     if not marked:
         return
     log = run(model.graph, conversions(), Knowledge(overridable=model.overridable))
@@ -382,15 +382,6 @@ def _nodes(index: GraphIndex, version: int, ops: frozenset[str]) -> Iterator[gs.
                 domain, op = operator_key(node)
                 if not domain and op in ops and (domain, op, called(node)[2]) not in own:
                     yield node
-
-
-def _stamp(graph: gs.Graph, version: int) -> None:
-    own = ("", "ai.onnx")
-    graph.import_domains = [
-        onnx.OperatorSetIdProto(domain=entry.domain, version=version) if entry.domain in own else entry
-        for entry in graph.import_domains
-    ]
-    graph.opset = version
 
 
 def _reason(node: gs.Node, before: int, after: int, log: Log) -> str:

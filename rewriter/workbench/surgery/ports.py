@@ -324,6 +324,20 @@ def same_each_time(node: gs.Node) -> bool:
     return bool(node.inputs) or node.op == "Constant"
 
 
+def tensors_of(index: GraphIndex) -> Iterator[gs.Tensor]:
+    """The tensors of the main graph and of bodies that have names, each at least once; those of functions are their own."""
+    for scope in index.scopes:
+        if scope.is_function:
+            continue
+        graph = scope.graph
+        parts = [graph.inputs, graph.outputs]
+        if isinstance(graph, Graph):
+            parts += [graph.initializers, graph.origin.inputs]
+        for node in graph.nodes:
+            parts += [node.inputs, node.outputs]
+        yield from (tensor for part in parts for tensor in part if tensor.name)
+
+
 def inner_tensors(index: GraphIndex) -> set[int]:
     """The tensors, by id(), that bodies and functions define themselves."""
     found: set[int] = set()
