@@ -36,7 +36,7 @@ def tidy(graph: gs.Graph, keep: Collection[str] = ()) -> Tidied:
     nodes = _dead_nodes(index)
     index.finish()
     initializers = sum(_unused_initializers(scope, index, keep) for scope in index.scopes)
-    return Tidied(nodes, initializers, _unused_imports(index))
+    return Tidied(nodes, initializers, drop_imports(index))
 
 
 def _dead_nodes(index: GraphIndex) -> int:
@@ -57,7 +57,8 @@ def _unused_initializers(scope: Scope, index: GraphIndex, keep: Collection[str])
     return before - len(listed)
 
 
-def _unused_imports(index: GraphIndex) -> int:
+def drop_imports(index: GraphIndex) -> int:
+    """Takes out the imports of operator sets that no node is of; how many. ONNX's own stays."""
     graph, gone = index.graph, unused_domains(index)
     if gone:
         graph.import_domains = [entry for entry in graph.import_domains if entry.domain not in gone]

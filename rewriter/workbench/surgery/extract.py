@@ -11,11 +11,11 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
-from rewriter.core.graph.gs_lists import makers, tie, users
+from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.objects import Function, Graph, Node
-from rewriter.core.graph.scopes import opset_versions
+from rewriter.core.graph.objects import Graph, Node
+from rewriter.core.graph.tidy import drop_imports
 from rewriter.core.graph.values import Constant, new_variable
 from rewriter.core.onnxfile.tensors import TensorType
 from rewriter.core.record import record
@@ -69,13 +69,16 @@ def keep_nodes(graph: Graph, nodes: list[gs.Node]) -> None:
     """Leaves these nodes, in their order, and takes out what was there for the others alone: constants that nothing reads
     any more, functions that nothing calls, operator sets that nothing is of.
     """
-    kept = {id(node) for node in with_inner(nodes)}
-    gone = [node for node in with_inner(graph.nodes) if id(node) not in kept]
+    index, kept = GraphIndex(graph), set(map(id, nodes))
+    edits = Edits(index)
+    for node in graph.nodes:
+        if id(node) not in kept:
+            edits.remove(node)
+    index.finish()
     graph.nodes[:] = nodes
-    _untie(gone)
     drop_unread(graph)
     graph.functions[:] = needed_functions(graph)
-    drop_imports(graph)
+    drop_imports(GraphIndex(graph))
 
 
 def drop_unread(graph: Graph) -> None:
@@ -89,34 +92,6 @@ def drop_unread(graph: Graph) -> None:
         if tensors[0] is not None and id(tensors[0]) in alive:
             read.update(id(tensor) for tensor in tensors[1:] if tensor is not None)
     graph.initializers = [tensor for tensor in graph.initializers if id(tensor) in read]
-
-
-def drop_imports(graph: Graph) -> None:
-    """Takes out the imports of operator sets that no node is of; ONNX's own stays."""
-    needed = {node.domain or "" for node in with_inner(graph.nodes)} | {"", "ai.onnx"}
-    for function in graph.functions:
-        needed.update(opset_versions(function))
-        needed.update(node.domain or "" for node in with_inner(function.nodes))
-    if any(entry.domain not in needed for entry in graph.import_domains):
-        graph.import_domains = [entry for entry in graph.import_domains if entry.domain in needed]
-
-
-def _untie(gone: list[gs.Node]) -> None:
-    """Has tensors forget nodes that are not there any more."""
-    dead = set(map(id, gone))
-    touched = {id(tensor): tensor for node in gone for tensor in (*node.inputs, *node.outputs)}
-    for tensor in touched.values():
-        tie(
-            tensor,
-            [node for node in makers(tensor) if id(node) not in dead],
-            [node for node in users(tensor) if id(node) not in dead],
-        )
-    for node in gone:
-        list.clear(node.inputs)
-        list.clear(node.outputs)
-
-
-__all__ = ["Function", "drop_imports", "drop_unread", "keep_nodes", "key_of", "needed_functions", "with_inner"]
 
 
 # A part of a model as a model of its own: what leads from some tensors to others.
