@@ -11,7 +11,7 @@ from rewriter.core.conditions.context import Context
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts, refresh
 from rewriter.core.graph.edits import Edits
-from rewriter.core.graph.objects import new_node, new_variable
+from rewriter.core.graph.objects import new_node
 from rewriter.core.graph.scopes import Scope
 from rewriter.core.graph.values import Variable, elem_type
 from rewriter.core.language.dtypes import DTYPE_NAMES
@@ -79,23 +79,17 @@ def dtype(editing: Editing, text: str) -> None:
     editing.did.append(f"type  {name}: {DTYPE_NAMES[before]} -> {kind}")
 
 
-def put_between(editing: Editing, port: Variable, op: str, attributes: dict[str, Any]) -> Variable:
+def put_between(editing: Editing, port: Variable, op: str, attributes: dict[str, Any]) -> None:
     """Puts a node between an input or output and the rest of the model, which gets a tensor of the same type in its place."""
-    index, graph = editing.index, editing.graph
-    name = f"{port.name}_{op.lower()}"
-    inner = new_variable(index.names.fresh(name), port.dtype, port.shape)
-    node = new_node(op, "", index.node_names.fresh(name), attributes, [], [])
-    for user in index.uses(port):
-        for position, operand in enumerate(user.inputs):
-            if operand is port:
-                user.inputs[position] = inner
-    maker = index.producer(port)
-    if maker is not None:
-        maker.outputs[next(i for i, output in enumerate(maker.outputs) if output is port)] = inner
-    node.inputs.append(port if maker is None else inner)
-    node.outputs.append(inner if maker is None else port)
-    graph.nodes.insert(0 if maker is None else len(graph.nodes), node)
-    return inner
+    graph, name, is_input = editing.graph, f"{port.name}_{op.lower()}", editing.index.producer(port) is None
+    node_name = editing.index.node_names.fresh(name)
+    read, made = editing.part(port, name)
+    inner = made if is_input else read
+    inner.dtype, inner.shape = port.dtype, port.shape
+    if not is_input:
+        editing.edits.replace_uses(port, inner)
+    editing.settle()
+    graph.nodes.insert(0 if is_input else len(graph.nodes), new_node(op, "", node_name, attributes, [read], [made]))
 
 
 def _reshape(editing: Editing, wanted: Shapes) -> None:

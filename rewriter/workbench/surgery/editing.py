@@ -11,6 +11,7 @@ from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
+from rewriter.core.graph.objects import new_variable
 from rewriter.core.onnxfile.tensors import TensorType
 from rewriter.workbench.surgery.ports import Parts
 
@@ -56,6 +57,19 @@ class Editing:
     def edits(self) -> Edits:
         """The transaction of this step."""
         return Edits(self.index)
+
+    def part(self, tensor: gs.Tensor, name: str) -> tuple[gs.Tensor, gs.Tensor]:
+        """Makes room for a node between who makes a tensor and who reads it; what the node is to read, and what it makes.
+
+        One of both is a new tensor of this name: an input of the model stays what callers give, and any other tensor stays what
+        its readers read.
+        """
+        maker, new = self.index.producer(tensor), new_variable(self.index.names.fresh(name))
+        if maker is not None:
+            self.edits.set_outputs(maker, [new if output is tensor else output for output in maker.outputs])
+            return new, tensor
+        self.edits.replace_uses(tensor, new)
+        return tensor, new
 
     def settle(self) -> None:
         """Ends a step: what it made dead goes, and what is known of the model is forgotten."""
