@@ -121,7 +121,7 @@ def lengths(model: onnx.ModelProto) -> list[int]:
             count = _count(message)
             for dim in set(message.dims):
                 found[dim] += count
-    return sorted((length for length in found if length > SMALL[0]), key=lambda length: (-found[length], -length))
+    return sorted((length for length in found if length > SMALL[0]), key=lambda length: (-found[length], length))
 
 
 def with_length(model: onnx.ModelProto, old: int, new: int, folder: Path | None, *, attributes: bool) -> onnx.ModelProto:
