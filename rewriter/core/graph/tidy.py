@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -13,7 +13,8 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.objects import Graph
-from rewriter.core.graph.scopes import Scope, opset_versions
+from rewriter.core.graph.scopes import Scope, find_scopes, opset_versions
+from rewriter.core.onnxfile.tensors import Dim
 from rewriter.core.record import record
 
 
@@ -103,20 +104,19 @@ def fix_shapes(graph: gs.Graph, static: Static) -> None:
                 raise RewriterError(f"--static {name}: {dim} would be {lengths[dim]} and {length}")
     for name, shape in static:
         inputs[name].shape = list(shape)
-    for tensor in _variables(graph) if lengths else ():
-        said = tensor.shape
-        if said is not None and any(isinstance(dim, str) and dim in lengths for dim in said):
-            tensor.shape = [lengths.get(dim, dim) if isinstance(dim, str) else dim for dim in said]
+    if lengths:
+        replace_dims(graph, lengths)
 
 
-def _variables(graph: gs.Graph) -> Iterator[Any]:
-    """Inputs, outputs and inner tensors of a graph and of the bodies inside it."""
-    waiting = [graph]
-    while waiting:
-        scope = waiting.pop()
-        node_outputs = [tensor for node in scope.nodes for tensor in node.outputs]
-        yield from (tensor for tensor in (*scope.inputs, *scope.outputs, *node_outputs) if isinstance(tensor, gs.Variable))
-        waiting.extend(value for node in scope.nodes for value in node.attrs.values() if isinstance(value, gs.Graph))
+def replace_dims(graph: gs.Graph, changes: Mapping[str, Dim]) -> None:
+    """Puts other names, or lengths, in place of names of dimensions, wherever the graph and its bodies declare them."""
+    for scope in find_scopes(graph):
+        if scope.is_function:
+            continue
+        for tensor in chain(scope.graph.inputs, scope.graph.outputs, *(node.outputs for node in scope.graph.nodes)):
+            said = tensor.shape if isinstance(tensor, gs.Variable) else None
+            if said is not None and any(isinstance(dim, str) and dim in changes for dim in said):
+                tensor.shape = [changes.get(dim, dim) if isinstance(dim, str) else dim for dim in said]
 
 
 # What a model says of its training names tensors of its graph; an edit that takes or renames them leaves it meaningless.

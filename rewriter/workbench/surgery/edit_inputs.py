@@ -9,10 +9,10 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
 from rewriter.core.errors import RewriterError
-from rewriter.core.facts.facts import Facts, refresh
+from rewriter.core.facts.facts import refresh
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.objects import new_node
-from rewriter.core.graph.scopes import Scope
+from rewriter.core.graph.tidy import replace_dims
 from rewriter.core.graph.values import Variable, elem_type
 from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.onnxfile.tensors import Dim, clean, gs_dtype
@@ -136,7 +136,7 @@ class _Plan:
     def substitute(self) -> None:
         """Puts numbers or other names in place of names, wherever these are declared."""
         if self.names:
-            _put_dims(self.editing, self.names)
+            replace_dims(self.editing.graph, self.names)
             others = [name for name in self.names if name]
             self.editing.notes.append(
                 f"{', '.join(map(repr, others))} stands for the same everywhere and was changed everywhere"
@@ -180,7 +180,7 @@ class _Plan:
     def finish(self) -> None:
         """Gives dimensions that were followed under a passing name what they were to be."""
         if self.at_last:
-            _put_dims(self.editing, self.at_last)
+            replace_dims(self.editing.graph, self.at_last)
             self.editing.settle()
             self._size_outputs()
             if any(dim is not None for dim in self.at_last.values()):
@@ -196,25 +196,6 @@ class _Plan:
             if declared is not None and None in declared and known is not None and len(known) == len(declared):
                 tensor.shape = [size if dim is None else dim for dim, size in zip(declared, known, strict=True)]
         self.editing.settle()
-
-
-def _put_dims(editing: Editing, changes: dict[str, Dim]) -> None:
-    """Changes names of dimensions in all declarations."""
-    facts: Facts = editing.facts
-    for scope in editing.index.scopes:
-        if scope.is_function:
-            continue
-        for tensor in _declared(scope):
-            shape = facts.declared(tensor)[1]
-            if shape is not None and any(isinstance(dim, str) and dim in changes for dim in shape):
-                tensor.shape = [changes.get(dim, dim) if isinstance(dim, str) else dim for dim in shape]
-
-
-def _declared(scope: Scope) -> list[Variable]:
-    graph = scope.graph
-    found: dict[int, Any] = {id(tensor): tensor for tensor in (*graph.inputs, *graph.outputs)}
-    found.update((id(tensor), tensor) for node in graph.nodes for tensor in node.outputs)
-    return [tensor for tensor in found.values() if isinstance(tensor, Variable) and tensor.name]
 
 
 def _dim(word: str, text: str) -> Dim:

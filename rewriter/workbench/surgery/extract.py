@@ -161,7 +161,9 @@ def cut_out(
         raise RewriterError(_not_given(missing, outputs, model_inputs, start is None))
     read = {id(tensor) for tensor in (*leaves, *outputs)}
     inputs = [tensor for tensor in start or () if id(tensor) in read]
-    inputs += list({id(t): t for t in (*(t for t in graph.inputs if _among(t, needed)), *needed)}.values())
+    needed_ids = set(map(id, needed))
+    inputs += [tensor for tensor in graph.inputs if id(tensor) in needed_ids]
+    inputs += [tensor for tensor in needed if id(tensor) not in model_inputs]
     notes = [f"{tensor.name!r} is not read by what leads to the outputs" for tensor in start or () if id(tensor) not in read]
     ports = Ports(Facts(index, model.overridable), types)
     ports.declare(inputs, "input")
@@ -171,7 +173,7 @@ def cut_out(
     _free(graph, inputs)
     _rename_given(index, nodes, inputs)
     keep_nodes(graph, nodes)
-    graph.inputs, graph.outputs = _unlisted(inputs), outputs
+    graph.inputs, graph.outputs = inputs, outputs
     return Extracted(inputs, outputs, len(nodes), total, notes)
 
 
@@ -224,14 +226,6 @@ def _rename_given(index: GraphIndex, nodes: list[gs.Node], inputs: list[gs.Tenso
         for position, tensor in enumerate(node.outputs):
             if id(tensor) in input_ids:
                 node.outputs[position] = new_variable(index.names.fresh(f"{tensor.name}_unused"))
-
-
-def _unlisted(inputs: list[gs.Tensor]) -> list[gs.Tensor]:
-    return [tensor for tensor in inputs if not isinstance(tensor, gs.Constant)]
-
-
-def _among(tensor: gs.Tensor, tensors: list[gs.Tensor]) -> bool:
-    return any(tensor is other for other in tensors)
 
 
 # `rewriter extract`: a part of a model, checked against the whole.

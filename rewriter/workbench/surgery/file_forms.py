@@ -34,6 +34,7 @@ from rewriter.core.onnxfile.weights_apart import FIELDS, Payload, completed, dig
 from rewriter.core.onnxfile.write import check_target, write_bytes, write_file
 from rewriter.trust.proof import judges
 from rewriter.workbench.surgery.data_files import DataFiles
+from rewriter.workbench.surgery.opened import messages
 
 # Protobuf's JSON, written so that protobuf reads it: its own reader finds the shortest form of the largest float too large.
 
@@ -293,12 +294,7 @@ def _as_bytes(tensor: onnx.TensorProto) -> None:
 
 
 def _nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    waiting = [*proto.graph.node, *(node for function in proto.functions for node in function.node)]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for attribute in node.attribute:
-            waiting.extend(node for graph in (attribute.g, *attribute.graphs) for node in graph.node)
+    return (message for message in messages(proto) if isinstance(message, onnx.NodeProto))
 
 
 def _tensors(attribute: onnx.AttributeProto) -> list[onnx.TensorProto]:

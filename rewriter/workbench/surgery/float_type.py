@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import onnx_graphsurgeon as gs
+from ml_dtypes import finfo
 from onnx import helper
 
 from rewriter.core.conditions.recorded_graph import Knowledge
@@ -39,13 +40,6 @@ from rewriter.workbench.surgery.ports import Parts, names_in
 from rewriter.workbench.surgery.same_numbers import Step, agreement
 
 Array = Any
-_LIMITS = {
-    1: (3.4028234663852886e38, 1.401298464324817e-45),
-    10: (65504.0, 5.960464477539063e-08),
-    11: (1.7976931348623157e308, 5e-324),
-    16: (3.3895313892515355e38, 9.183549615799121e-41),
-}
-"""By element type, the largest number and the smallest above zero."""
 
 
 @record(frozen=True, slots=True)
@@ -97,11 +91,15 @@ class FloatChange:
         moved = {id(tensor): tensor for tensor in all_tensors if plan.is_float(tensor)}
         changing = {number for number, tensor in moved.items() if not self._is_constant(tensor) and plan.makes(tensor)}
         outputs = [(scope, i) for scope in plan.scopes for i, t in enumerate(scope.graph.outputs) if plan.is_float(t)]
-        operand_changes = [
-            self._operand_change(node, place, changing) for node in plan.nodes() for place in range(len(node.inputs))
+        operands = [
+            (node, place, self._replaced(tensor, plan.wants(node, place), changing, node))
+            for node in plan.nodes()
+            for place, tensor in enumerate(node.inputs)
+            if plan.is_float(tensor)
         ]
-        operands = [one for one in operand_changes if one is not None]
-        output_changes = [(scope, i, self._output_change(scope, i, changing)) for scope, i in outputs]
+        replaced_outputs = [
+            (scope, i, self._replaced(scope.graph.outputs[i], plan.hands_out(scope), changing)) for scope, i in outputs
+        ]
         attributes = [(node, self._attributes(node)) for node in plan.nodes()]
         needless = [node for node in plan.nodes() if node.op in CASTS and self._is_needless(node, changing)]
         index.finish()
@@ -110,9 +108,10 @@ class FloatChange:
                 node.attrs = {**node.attrs, **changed}
         for number in changing:
             self._declare(moved[number])
-        for node, place, tensor in operands:
-            node.inputs[place] = tensor
-        for scope, i, tensor in output_changes:
+        for node, place, other in operands:
+            if other is not None:
+                node.inputs[place] = other
+        for scope, i, tensor in replaced_outputs:
             if tensor is not None:
                 self._hand_out(scope, i, tensor)
         for scope in plan.scopes:
@@ -130,27 +129,15 @@ class FloatChange:
 
     # --- operands ----------------------------------------------------------------------------------------------------------
 
-    def _operand_change(self, node: gs.Node, place: int, changing: set[int]) -> tuple[gs.Node, int, gs.Tensor] | None:
-        """The tensor that an operand is to be instead of the one that it is."""
-        tensor = node.inputs[place]
-        if not self.plan.is_float(tensor):
-            return None
-        target = self.plan.wants(node, place)
+    def _replaced(self, tensor: gs.Tensor, target: bool, changing: set[int], reader: gs.Node | None = None) -> gs.Tensor | None:
+        """What a node reads, or a graph hands out, in place of a tensor, in the target type or not; None where that stays."""
         if self._is_constant(tensor):
-            other = self._constant(tensor) if target else self._within(tensor) if id(node) in self.plan.counted else None
-            return None if other is None else (node, place, other)
-        if node.op in TAKES_ALL:
+            if target:
+                return self._constant(tensor)
+            return self._within(tensor) if id(reader) in self.plan.counted else None
+        if target == (id(tensor) in changing) or (reader is not None and reader.op in TAKES_ALL):
             return None
-        if target == (id(tensor) in changing):
-            return None
-        return node, place, self._casted(tensor, target)
-
-    def _output_change(self, scope: Scope, place: int, changing: set[int]) -> gs.Tensor | None:
-        tensor = scope.graph.outputs[place]
-        target = self.plan.hands_out(scope)
-        if self._is_constant(tensor):
-            return self._constant(tensor) if target else None
-        return self._casted(tensor, target) if target != (id(tensor) in changing) else None
+        return self._casted(tensor, target)
 
     def _is_constant(self, tensor: gs.Tensor) -> bool:
         if self.plan.is_input(tensor):
@@ -177,7 +164,7 @@ class FloatChange:
         """A constant that is to stay as it is, without the numbers that what is computed from it could not be cast with."""
         found = self._clamped.get(id(tensor))
         if found is None:
-            array, largest = self._values(tensor), _LIMITS[self.plan.target][0]
+            array, largest = self._values(tensor), self._limits()[0]
             if not (np.isfinite(array) & (np.abs(array) > largest)).any():
                 return None
             name = self.index.names.fresh(f"{tensor.name}_clipped")
@@ -185,10 +172,15 @@ class FloatChange:
             self._clamped[id(tensor)] = found = new_constant(name, kept)
         return found
 
+    def _limits(self) -> tuple[float, float]:
+        """The largest number of the target type, and the smallest above zero."""
+        found = finfo(numpy_dtype(self.plan.target))  # type: ignore[no-untyped-call]
+        return float(found.max), float(found.smallest_subnormal)
+
     def _rounded(self, name: str, array: Array) -> Array:
         dtype = numpy_dtype(self.plan.target)
         assert dtype is not None
-        largest, least = _LIMITS[self.plan.target]
+        largest, least = self._limits()
         wide = array.astype(np.float64) if array.dtype.itemsize < 4 else array
         with np.errstate(over="ignore", under="ignore"):
             over = np.isfinite(wide) & (np.abs(wide) > largest)
@@ -409,11 +401,7 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
 
 def _may_lack(node: gs.Node, dtype: str, plan: FloatPlan) -> bool:
     """Whether it is worth asking: casts that ONNX Runtime puts in do not help where the kernel is there and refuses to run."""
-    return dtype in _MAY_LACK or node.op in SAYS_AT_RUN or not _reads_floats(node, plan)
-
-
-def _reads_floats(node: gs.Node, plan: FloatPlan) -> bool:
-    return any(plan.is_float(tensor) for tensor in node.inputs)
+    return dtype in _MAY_LACK or node.op in SAYS_AT_RUN or not any(map(plan.is_float, node.inputs))
 
 
 def _lacks_kernel(node: gs.Node, plan: FloatPlan) -> bool:

@@ -302,32 +302,24 @@ class Port:
     tensor: gs.Tensor
 
 
-@record(slots=True)
-class Wiring:
-    """How models hang together.
-
-    Attributes:
-        wires: for inputs, by id(), the outputs of earlier models that they are, or the inputs that they share.
-        read: outputs, by id(), that became inputs.
-    """
-
-    wires: dict[int, Port] = field(default_factory=dict)
-    read: set[int] = field(default_factory=set)
-
-
 class Joints:
     """Finds the joints of models.
 
     Args:
         models: in the order in which they run.
         names: what people call them, besides by their numbers.
+
+    Attributes:
+        wires: for inputs, by id(), the outputs of earlier models that they are, or the inputs that they share.
+        read: outputs, by id(), that became inputs.
     """
 
     def __init__(self, models: Sequence[Model], names: Sequence[str]) -> None:
         self._names = names
         self._inputs = [Port(i, tensor) for i, model in enumerate(models) for tensor in model.graph.inputs]
         self._outputs = [Port(i, tensor) for i, model in enumerate(models) for tensor in model.graph.outputs]
-        self.found = Wiring()
+        self.wires: dict[int, Port] = {}
+        self.read: set[int] = set()
 
     def map(self, text: str) -> None:
         """`OUTPUT=INPUT`, each as a name, or with the model before it: `a.out=b.in`. Raises RewriterError."""
@@ -353,7 +345,7 @@ class Joints:
     def by_names(self) -> None:
         """Wires inputs to outputs of the same name, of the last model before that has one."""
         for port in self._inputs:
-            if id(port.tensor) in self.found.wires:
+            if id(port.tensor) in self.wires:
                 continue
             before = [one for one in self._outputs if one.model < port.model and one.tensor.name == port.tensor.name]
             if before:
@@ -377,11 +369,11 @@ class Joints:
             first: dict[str, Port] = {}
             for port in self._inputs:
                 name = port.tensor.name
-                if id(port.tensor) in self.found.wires or not (name == pattern or fnmatchcase(name, pattern)):
+                if id(port.tensor) in self.wires or not (name == pattern or fnmatchcase(name, pattern)):
                     continue
                 if name in first:
                     _check_types(first[name].tensor, port.tensor, "be shared with")
-                    self.found.wires[id(port.tensor)] = first[name]
+                    self.wires[id(port.tensor)] = first[name]
                     shared = True
                 first.setdefault(name, port)
             if not shared and not _is_pattern(pattern):
@@ -392,7 +384,7 @@ class Joints:
         seen: dict[str, tuple[str, Port]] = {}
         for what, ports in (("input", self._inputs), ("output", self._outputs)):
             for port in ports:
-                if id(port.tensor) in self.found.wires or id(port.tensor) in self.found.read:
+                if id(port.tensor) in self.wires or id(port.tensor) in self.read:
                     continue
                 other = seen.setdefault(port.tensor.name, (what, port))
                 if other[1].tensor is port.tensor or other[1].model == port.model:
@@ -403,11 +395,11 @@ class Joints:
                 raise RewriterError(f"{message}; {share}--prefix keeps them apart")
 
     def _wire(self, output: Port, taken: Port) -> None:
-        if id(taken.tensor) in self.found.wires:
+        if id(taken.tensor) in self.wires:
             raise RewriterError(f"input {taken.tensor.name!r} of {self._names[taken.model]} is mapped twice")
         _check_types(output.tensor, taken.tensor, "be given to")
-        self.found.wires[id(taken.tensor)] = output
-        self.found.read.add(id(output.tensor))
+        self.wires[id(taken.tensor)] = output
+        self.read.add(id(output.tensor))
 
     def _ports(self, ports: list[Port], text: str) -> list[Port]:
         exact = [port for port in ports if port.tensor.name == text]
@@ -494,25 +486,24 @@ def merge(models: Sequence[Model], plan: Plan, names: Sequence[str] = ()) -> Mer
     own = [[[t.name for t in ports] for ports in (m.graph.inputs, m.graph.outputs)] for m in models]
     _prefix(models, plan.prefixes, plan.share)
     joints = _joints(models, names, plan)
-    wiring = joints.found
     result = Merged(models[0], notes=converted)
-    between = _trace(result, models, own, wiring)
+    between = _trace(result, models, own, joints)
     versions = align(models, names)
     ir_version = max(int(model.graph.ir_version or 0) for model in models) or None
     for model in models:
         set_versions(model, versions, ir_version)
     outputs = [tensor for model in models for tensor in model.graph.outputs]
-    known = {id(tensor) for model in models for tensor in model.graph.inputs if id(tensor) not in wiring.wires}
-    known |= {id(tensor) for tensor in outputs if id(tensor) not in wiring.read}
+    known = {id(tensor) for model in models for tensor in model.graph.inputs if id(tensor) not in joints.wires}
+    known |= {id(tensor) for tensor in outputs if id(tensor) not in joints.read}
     for model, name in zip(models[1:], names[1:], strict=True):
-        wires = {id(t): wiring.wires[id(t)].tensor for t in model.graph.inputs if id(t) in wiring.wires}
+        wires = {id(t): joints.wires[id(t)].tensor for t in model.graph.inputs if id(t) in joints.wires}
         result.notes += join(models[0], model, wires, known)
         _take_metadata(result, model, name)
         _take_configurations(result.model, model, name)
         if model.training_info:
             result.notes.append(f"the training information of {name} is left out")
     graph = models[0].graph
-    graph.outputs = [tensor for tensor in outputs if id(tensor) not in wiring.read]
+    graph.outputs = [tensor for tensor in outputs if id(tensor) not in joints.read]
     if plan.outputs is not None:
         graph.outputs = _chosen(plan.outputs, outputs, "output")
     if not graph.outputs:
@@ -600,19 +591,19 @@ def _joints(models: Sequence[Model], names: Sequence[str], plan: Plan) -> Joints
     if not plan.beside:
         joints.by_names()
     joints.share(names_in(plan.share, lambda name: False))
-    if not plan.beside and not joints.found.wires and not joints.by_position():
+    if not plan.beside and not joints.wires and not joints.by_position():
         raise RewriterError("no input has the name of an output of a model before; connect them with --map, or use --beside")
     joints.clashes()
     return joints
 
 
-def _trace(result: Merged, models: Sequence[Model], own: list[list[list[str]]], wiring: Wiring) -> dict[int, str]:
+def _trace(result: Merged, models: Sequence[Model], own: list[list[list[str]]], joints: Joints) -> dict[int, str]:
     """Notes what the inputs and outputs of each piece are called while the pieces run one after the other; the names of
     outputs by id().
     """
     labels = {id(tensor): f"{number}:{tensor.name}" for number, model in enumerate(models) for tensor in model.graph.outputs}
     for (inputs, outputs), model in zip(own, models, strict=True):
-        ports = [(tensor, wiring.wires.get(id(tensor))) for tensor in model.graph.inputs]
+        ports = [(tensor, joints.wires.get(id(tensor))) for tensor in model.graph.inputs]
         sources = [tensor.name if port is None else labels.get(id(port.tensor), port.tensor.name) for tensor, port in ports]
         result.inputs.append(dict(zip(inputs, sources, strict=True)))
         result.outputs.append(dict(zip(outputs, (labels[id(tensor)] for tensor in model.graph.outputs), strict=True)))

@@ -136,14 +136,10 @@ MEANINGLESS = ("consumed_inputs",)
 """Attributes that say nothing of what is computed."""
 
 
-def stepped(before: int, after: int, domain: str = "") -> frozenset[str]:
-    """The operators that have a version of their own at the later of two neighbouring versions of a domain."""
-    return _stepped(max(before, after), domain)
-
-
 @cache
-def _stepped(version: int, domain: str) -> frozenset[str]:
-    return frozenset(op for op in schema.operators(domain) if version in schema.versions(op, domain))
+def _stepped(version: int) -> frozenset[str]:
+    """The operators that a version has anew, or in another way than the version before."""
+    return frozenset(op for op in schema.operators() if version in schema.versions(op))
 
 
 def keeps(node: gs.Node, before: int, after: int, domain: str = "") -> bool:
@@ -238,7 +234,7 @@ def align(models: Sequence[Model], names: Sequence[str]) -> dict[str, int]:
                 (
                     f"{name}: {why}"
                     for model, versions, name in zip(models, imports, names, strict=True)
-                    if domain in versions and (why := changed(model, domain, versions[domain], version))
+                    if domain in versions and (why := next(changes(model, domain, versions[domain], version), ""))
                 ),
                 "",
             )
@@ -249,11 +245,6 @@ def align(models: Sequence[Model], names: Sequence[str]) -> dict[str, int]:
         else:
             raise RewriterError(f"the models are of different operator sets, and cannot be of one: {reasons[0]}")
     return found
-
-
-def changed(model: Model, domain: str, before: int, after: int) -> str:
-    """Which node would mean something else in another version of its domain; "" when none would."""
-    return next(changes(model, domain, before, after), "")
 
 
 def changes(model: Model, domain: str, before: int, after: int) -> Iterator[str]:
@@ -326,7 +317,7 @@ def convert_opset(model: Model, version: int) -> Counter[str]:
 
 def _step(model: Model, before: int, after: int, done: Counter[str]) -> None:
     """One version up or down, for the graph or those functions that are of the version before."""
-    noticed = stepped(before, after)
+    noticed = _stepped(max(before, after))
     if after < before:
         _write_out(model, before, after, noticed, done)
     index = GraphIndex(model.graph)

@@ -38,7 +38,7 @@ from rewriter.core.onnxfile.expansion import expands_too_much
 from rewriter.core.onnxfile.part import Whole, as_inputs, bodies, body_alone, body_of_nodes, graphs
 from rewriter.core.onnxfile.tensors import read_tensor, write_tensor
 from rewriter.trust.proof import onnx_runtime
-from rewriter.trust.proof.judges import RefusedError
+from rewriter.trust.proof.judges import RefusedError, has_kernel
 from rewriter.trust.proof.models.model_runs import MOST_BYTES, SECONDS, small_feeds
 from rewriter.trust.proof.models.validity import JUDGES, RUNTIME, WRITTEN, Candidate
 from rewriter.workbench.style import counted
@@ -309,7 +309,7 @@ class Trials:
         log = run(
             model.graph,
             rules,
-            Knowledge(self._source, overridable=model.overridable, has_kernel=self._kernel()),
+            Knowledge(self._source, overridable=model.overridable, has_kernel=has_kernel if self._runtime else None),
             limits=Limits(seconds=TRIAL),
             keep=False,
             detail=False,
@@ -318,11 +318,6 @@ class Trials:
         for firing in log.firings:
             found.setdefault(firing.rule, []).append((firing.place, firing.root))
         return found
-
-    def _kernel(self) -> Callable[..., bool | None] | None:
-        from rewriter.trust.proof.judges import has_kernel
-
-        return has_kernel if self._runtime else None
 
     def _everything(self, whole: Candidate) -> Shows:
         rules = self._rules.select()
