@@ -34,7 +34,7 @@ def shapes(editing: Editing, texts: Sequence[str]) -> None:
             raise RewriterError(f"{text!r} is not INPUT:DIMENSIONS, as x:N,3,H,W")
         wanted[name] = [_dim(word.strip(), text) for word in dims.strip("[]").split(",") if word.strip()]
     _reshape(editing, wanted)
-    editing.did += [f"shape  {name} [{','.join(map(_shown, dims))}]" for name, dims in wanted.items()]
+    editing.did += [f"shape  {name} [{','.join(map(shown_dim, dims))}]" for name, dims in wanted.items()]
 
 
 def batch(editing: Editing, text: str) -> None:
@@ -47,7 +47,7 @@ def batch(editing: Editing, text: str) -> None:
     first = shaped[0][0]
     wanted = {name: [dim, *shape[1:]] for name, shape in known.items() if shape and shape[0] == first}
     _reshape(editing, wanted)
-    editing.did.append(f"batch  {_shown(first)} -> {_shown(dim)} in {', '.join(wanted)}")
+    editing.did.append(f"batch  {shown_dim(first)} -> {shown_dim(dim)} in {', '.join(wanted)}")
 
 
 def dtype(editing: Editing, text: str) -> None:
@@ -123,7 +123,7 @@ class _Plan:
             for position, (old, new) in enumerate(zip(before or [None] * len(dims), dims, strict=True)):
                 if isinstance(old, str) and new is not None and old != new:
                     if self.names.setdefault(old, new) != new:
-                        raise RewriterError(f"{old!r} cannot become {_shown(self.names[old])} and {_shown(new)}")
+                        raise RewriterError(f"{old!r} cannot become {shown_dim(self.names[old])} and {shown_dim(new)}")
                     target.append(new)
                 elif isinstance(old, int) and old != new and not isinstance(new, str):
                     passing = taken.setdefault((position, old, new), f"rewriter_dim_{len(taken)}")
@@ -174,7 +174,7 @@ class _Plan:
 
     def _clear(self, text: str) -> str:
         for passing, dim in self.at_last.items():
-            text = text.replace(repr(passing), _shown(dim))
+            text = text.replace(repr(passing), shown_dim(dim))
         return text
 
     def finish(self) -> None:
@@ -208,5 +208,6 @@ def _dim(word: str, text: str) -> Dim:
     return word
 
 
-def _shown(dim: Dim) -> str:
+def shown_dim(dim: Dim) -> str:
+    """A dimension as people write it."""
     return _OPEN if dim is None else str(dim)

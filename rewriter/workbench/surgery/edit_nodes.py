@@ -21,7 +21,7 @@ from rewriter.trust.proof.models.model_inputs import opened_arrays
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.editing import Editing, pair
 from rewriter.workbench.surgery.extract import keep_nodes
-from rewriter.workbench.surgery.ports import set_type, shown
+from rewriter.workbench.surgery.ports import reached, set_type, shown
 
 # Values that people type: numbers, lists, and arrays in files.
 
@@ -100,9 +100,7 @@ def drop(editing: Editing, text: str) -> None:
     for node in nodes:
         if node in editing.index:
             touched += _bypass(editing, node)
-    editing.settle()
-    editing.same = False
-    _mend(editing, touched)
+    _settle(editing, touched)
     shown = ", ".join(f"{node.name or '?'} ({node.op})" for node in nodes[:3]) + (", ..." if len(nodes) > 3 else "")
     editing.did.append(f"dropped {shown}; {counted(before - len(editing.graph.nodes), 'node')} fewer")
 
@@ -149,13 +147,7 @@ def _drop_behind(editing: Editing, nodes: list[gs.Node]) -> None:
     """Takes out nodes and all that is computed from them, and what led to nothing but that."""
     graph, index, edits = editing.graph, editing.index, editing.edits
     assert isinstance(graph, Graph)
-    gone: dict[int, gs.Node] = {}
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        if id(node) not in gone:
-            gone[id(node)] = node
-            waiting += index.followers(node)
+    gone = reached(nodes, index.followers)
     dead = {id(tensor) for node in gone.values() for tensor in node.outputs}
     left = [tensor for tensor in graph.outputs if id(tensor) not in dead]
     if not left:
@@ -213,8 +205,7 @@ def insert_after(editing: Editing, text: str) -> None:
             set_type(result, known)
         elif any(result is output for output in graph.outputs):
             result.dtype, result.shape = declared
-    editing.same = False
-    _mend(editing, readers)
+    _settle(editing, readers)
     editing.did.append(f"inserted {op} after {name}")
 
 
@@ -277,9 +268,7 @@ def replace(editing: Editing, text: str) -> None:
     domain, _, op = new.rpartition(".")
     for node in nodes:
         editing.edits.set_op(node, op, domain)
-    editing.settle()
-    editing.same = False
-    _mend(editing, nodes)
+    _settle(editing, nodes)
     editing.did.append(f"{counted(len(nodes), 'node')} {old} became {new}")
 
 
@@ -292,9 +281,7 @@ def set_attribute(editing: Editing, text: str) -> None:
     nodes = editing.parts.nodes_of([name])
     for node in nodes:
         editing.edits.set_attribute(node, attribute, _value(node, attribute, value))
-    editing.settle()
-    editing.same = False
-    _mend(editing, nodes)
+    _settle(editing, nodes)
     editing.did.append(f"{counted(len(nodes), 'node')}: {attribute} = {value}")
 
 
@@ -327,8 +314,12 @@ def _converted(value: Any, kind: Any, text: str, attribute: str) -> Any:
     return kind(value)
 
 
-def _mend(editing: Editing, changed: list[gs.Node]) -> None:
-    """Declares anew what lies behind changed nodes and is declared otherwise than it is now, outputs of the model as well."""
+def _settle(editing: Editing, changed: list[gs.Node]) -> None:
+    """Ends a step after which other values are computed. What lies behind changed nodes is declared as it is now, outputs of
+    the model as well.
+    """
+    editing.settle()
+    editing.same = False
     index, facts = editing.index, editing.facts
     mend_stale_types(index, facts, [node for node in changed if node in index])
     for tensor in editing.graph.outputs:

@@ -36,7 +36,7 @@ from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish, size_of_runs
 from rewriter.workbench.surgery.float_plan import CASTS, FLOATS, TAKES_ALL, FloatPlan
 from rewriter.workbench.surgery.opened import Opened
-from rewriter.workbench.surgery.ports import Parts, names_in
+from rewriter.workbench.surgery.ports import Parts, names_in, reached
 from rewriter.workbench.surgery.same_numbers import Step, agreement
 
 Array = Any
@@ -443,21 +443,8 @@ def _kept(index: GraphIndex, texts: Iterable[str]) -> list[gs.Node]:
 
 def _between(index: GraphIndex, first: Sequence[gs.Node], last: Sequence[gs.Node]) -> list[gs.Node]:
     """The nodes on the ways from some nodes to others, these included."""
-    behind = _reached(first, lambda node: index.followers(node))
-    before = _reached(last, lambda node: index.before(node))
+    behind, before = reached(first, index.followers), reached(last, index.before)
     return [node for number, node in behind.items() if number in before]
-
-
-def _reached(start: Sequence[gs.Node], near: object) -> dict[int, gs.Node]:
-    assert callable(near)
-    found: dict[int, gs.Node] = {}
-    waiting = list(start)
-    while waiting:
-        node = waiting.pop()
-        if id(node) not in found:
-            found[id(node)] = node
-            waiting += near(node)
-    return found
 
 
 def _compare(source: Opened, result: Candidate, done: Surgery, most: int) -> None:

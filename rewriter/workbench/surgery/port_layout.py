@@ -16,10 +16,10 @@ from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.values import Variable
-from rewriter.core.onnxfile.tensors import Dim, clean
+from rewriter.core.onnxfile.tensors import clean
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.models.validity import Candidate
-from rewriter.workbench.surgery.edit_inputs import put_between
+from rewriter.workbench.surgery.edit_inputs import put_between, shown_dim
 from rewriter.workbench.surgery.editing import Editing
 from rewriter.workbench.surgery.extract import as_in
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
@@ -94,7 +94,7 @@ def _put(model: Model, layout: str, names: Sequence[str]) -> list[str]:
             put_between(editing, port, "Transpose", {"perm": perm})
         port.shape = [shape[axis] for axis in out]
         kind = "output" if id(port) in outputs else "input"
-        did.append(f"{kind}  {name} [{','.join(map(_shown, port.shape))}]")
+        did.append(f"{kind}  {name} [{','.join(map(shown_dim, port.shape))}]")
         editing.settle()
     return did
 
@@ -117,7 +117,3 @@ def _order(layout: str, rank: int) -> list[int]:
 
 def _transpositions(model: Model) -> int:
     return sum(node.op == "Transpose" for node in model.graph.nodes)
-
-
-def _shown(dim: Dim) -> str:
-    return "?" if dim is None else str(dim)

@@ -310,6 +310,18 @@ def reads(node: gs.Node) -> Iterator[gs.Tensor]:
         yield from graph.outputs
 
 
+def reached(start: Iterable[gs.Node], near: Callable[[gs.Node], Iterable[gs.Node]]) -> dict[int, gs.Node]:
+    """Nodes, and those near them, and those near these, and so on; by id()."""
+    found: dict[int, gs.Node] = {}
+    waiting = list(start)
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in found:
+            found[id(node)] = node
+            waiting += near(node)
+    return found
+
+
 def may_hold_bodies(node: gs.Node) -> bool:
     """False for nearly all nodes, at once: they were read without bodies, and nobody has looked at their attributes."""
     return node.__class__ is not Node or bool(node._bodies) or node._attrs is not None
