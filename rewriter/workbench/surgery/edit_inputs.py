@@ -83,13 +83,13 @@ def put_between(editing: Editing, port: Variable, op: str, attributes: dict[str,
     """Puts a node between an input or output and the rest of the model, which gets a tensor of the same type in its place."""
     graph, name, is_input = editing.graph, f"{port.name}_{op.lower()}", editing.index.producer(port) is None
     node_name = editing.index.node_names.fresh(name)
-    read, made = editing.part(port, name)
-    inner = made if is_input else read
+    source, result = editing.part(port, name)
+    inner = result if is_input else source
     inner.dtype, inner.shape = port.dtype, port.shape
     if not is_input:
         editing.edits.replace_uses(port, inner)
     editing.settle()
-    graph.nodes.insert(0 if is_input else len(graph.nodes), new_node(op, "", node_name, attributes, [read], [made]))
+    graph.nodes.insert(0 if is_input else len(graph.nodes), new_node(op, "", node_name, attributes, [source], [result]))
 
 
 def _reshape(editing: Editing, wanted: Shapes) -> None:

@@ -192,8 +192,8 @@ def insert_after(editing: Editing, text: str) -> None:
         source.dtype, source.shape = tensor.dtype, tensor.shape
     editing.settle()
     place = 0 if maker is None else next(i for i, node in enumerate(graph.nodes) if node is maker) + 1
-    read = [source if operand is None else operand for operand in operands]
-    node = new_node(op, domain, node_name, attributes, read, [result])
+    inputs = [source if operand is None else operand for operand in operands]
+    node = new_node(op, domain, node_name, attributes, inputs, [result])
     graph.nodes.insert(_after(graph, node, place), node)
     if isinstance(result, Variable):
         declared = result.dtype, result.shape
