@@ -5,7 +5,7 @@ What is not wanted goes from the graph in place, so that all else is written bac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import onnx_graphsurgeon as gs
 
@@ -14,7 +14,8 @@ from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.objects import Graph, Node
+from rewriter.core.graph.objects import Graph
+from rewriter.core.graph.scopes import needed_functions, with_inner
 from rewriter.core.graph.tidy import drop_imports
 from rewriter.core.graph.values import Constant, new_variable
 from rewriter.core.onnxfile.tensors import TensorType
@@ -24,45 +25,8 @@ from rewriter.trust.proof.models.validity import Candidate
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.finish import Checks, Numbers, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
-from rewriter.workbench.surgery.ports import Parts, Ports, inner_tensors, may_hold_bodies, parsed_types, reads, shown
+from rewriter.workbench.surgery.ports import Parts, Ports, inner_tensors, parsed_types, reads, shown
 from rewriter.workbench.surgery.same_numbers import Agreement, Step, agreement
-
-FunctionKey = tuple[str, str, str]
-"""Domain, name, overload."""
-
-
-def with_inner(nodes: Iterable[gs.Node]) -> Iterator[gs.Node]:
-    """Nodes, and those in their bodies at any depth."""
-    for node in nodes:
-        yield node
-        for graph in node.subgraphs(recursive=True) if may_hold_bodies(node) else ():
-            yield from graph.nodes
-
-
-def called(node: gs.Node) -> FunctionKey:
-    """The function that a node calls, if its operator is one."""
-    return node.domain or "", node.op, node.overload if isinstance(node, Node) else ""
-
-
-def key_of(function: gs.Function) -> FunctionKey:
-    """The name by which nodes call a function."""
-    return function.domain or "", function.name, getattr(function, "overload", "") or ""
-
-
-def needed_functions(graph: gs.Graph) -> list[gs.Function]:
-    """The functions that the nodes of a graph call, those that these call with them, in the order of the model."""
-    if not graph.functions:
-        return []
-    known = {key_of(function): function for function in graph.functions}
-    found: set[FunctionKey] = set()
-    waiting = [graph]
-    while waiting:
-        for node in with_inner(waiting.pop().nodes):
-            key = called(node)
-            if key in known and key not in found:
-                found.add(key)
-                waiting.append(known[key])
-    return [function for key, function in known.items() if key in found]
 
 
 def keep_nodes(graph: Graph, nodes: list[gs.Node]) -> None:
@@ -77,7 +41,7 @@ def keep_nodes(graph: Graph, nodes: list[gs.Node]) -> None:
     index.finish()
     graph.nodes[:] = nodes
     drop_unread(graph)
-    graph.functions[:] = needed_functions(graph)
+    graph.functions[:] = needed_functions(graph.functions, with_inner(nodes))
     drop_imports(GraphIndex(graph))
 
 

@@ -18,7 +18,7 @@ from rewriter.core.graph.index import GraphIndex, NameTable
 from rewriter.core.graph.metadata import HISTORY
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import Function, Graph, Node
-from rewriter.core.graph.scopes import opset_versions
+from rewriter.core.graph.scopes import FunctionKey, callee, key_of, opset_versions, with_inner
 from rewriter.core.graph.values import Constant, constant_array, elem_type, static_shape
 from rewriter.core.onnxfile.weights_apart import Payload, digest
 from rewriter.core.record import field, record
@@ -27,7 +27,6 @@ from rewriter.trust.stamp import Unreadable, dumps, history
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.data_files import DataFiles
 from rewriter.workbench.surgery.edition import edit
-from rewriter.workbench.surgery.extract import FunctionKey, called, key_of, with_inner
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
 from rewriter.workbench.surgery.opset_conversion import align, convert_opset, set_versions
@@ -64,18 +63,18 @@ def _nodes(model: Model) -> Iterator[gs.Node]:
 
 
 def _calls(model: Model) -> set[FunctionKey]:
-    return set(map(called, _nodes(model)))
+    return set(map(callee, _nodes(model)))
 
 
 def _calls_any(function: gs.Function, keys: set[FunctionKey]) -> bool:
-    return any(called(node) in keys for node in with_inner(function.nodes))
+    return any(callee(node) in keys for node in with_inner(function.nodes))
 
 
 def _rename(model: Model, names: dict[FunctionKey, str]) -> list[str]:
     """Gives functions other names, also where they are called; what was renamed, in words."""
     if names:
         for node in _nodes(model):
-            node.op = names.get(called(node), node.op)
+            node.op = names.get(callee(node), node.op)
         for key, function in _functions(model).items():
             function.name = names.get(key, function.name)
     return [f"{key[0]}::{key[1]} -> {name}" for key, name in names.items()]

@@ -27,7 +27,7 @@ from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import written_names
 from rewriter.core.graph.save import newest_import
-from rewriter.core.graph.scopes import Scope, operator_key, opset_versions
+from rewriter.core.graph.scopes import Scope, callee, key_of, operator_key, opset_versions, with_inner
 from rewriter.core.language import schema
 from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.language.meaning import takes
@@ -40,7 +40,7 @@ from rewriter.core.resources import resource
 from rewriter.core.rewriting.inline import inline_function
 from rewriter.core.rewriting.transaction import Rewriting
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.workbench.surgery.extract import as_in, called, key_of, with_inner
+from rewriter.workbench.surgery.extract import as_in
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
 
@@ -254,7 +254,7 @@ def changes(model: Model, domain: str, before: int, after: int) -> Iterator[str]
     functions = {key_of(function) for function in model.graph.functions}
     for node in with_inner(model.graph.nodes):
         own = node.domain or ""
-        if ("" if own == "ai.onnx" else own) != domain or called(node) in functions:
+        if ("" if own == "ai.onnx" else own) != domain or callee(node) in functions:
             continue
         if not keeps(node, before, after, domain):
             what = f"{node.op} {node.name!r}" if node.name else node.op
@@ -371,7 +371,7 @@ def _nodes(index: GraphIndex, version: int, ops: frozenset[str]) -> Iterator[gs.
         if scope.opsets.get("") == version:
             for node in index.members(scope):
                 domain, op = operator_key(node)
-                if not domain and op in ops and (domain, op, called(node)[2]) not in own:
+                if not domain and op in ops and (domain, op, callee(node)[2]) not in own:
                     yield node
 
 

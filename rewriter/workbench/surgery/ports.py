@@ -16,8 +16,8 @@ from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.message_text import type_text
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.objects import Graph, Node
-from rewriter.core.graph.scopes import opset_versions
+from rewriter.core.graph.objects import Graph
+from rewriter.core.graph.scopes import may_hold_bodies, opset_versions
 from rewriter.core.graph.values import Variable, elem_type
 from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.language.operator_traits import DRAWS
@@ -320,11 +320,6 @@ def reached(start: Iterable[gs.Node], near: Callable[[gs.Node], Iterable[gs.Node
             found[id(node)] = node
             waiting += near(node)
     return found
-
-
-def may_hold_bodies(node: gs.Node) -> bool:
-    """False for nearly all nodes, at once: they were read without bodies, and nobody has looked at their attributes."""
-    return node.__class__ is not Node or bool(node._bodies) or node._attrs is not None
 
 
 def same_each_time(node: gs.Node) -> bool:

@@ -27,6 +27,7 @@ from rewriter.core.facts.single_node import known_types
 from rewriter.core.framework.source_info import SourceInfo
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
+from rewriter.core.graph.scopes import needed_functions, with_inner
 from rewriter.core.graph.tidy import drop_imports
 from rewriter.core.isolation import child
 from rewriter.core.isolation.budget import Budget, budgeted, current
@@ -43,7 +44,6 @@ from rewriter.trust.proof.models.model_runs import MOST_BYTES, SECONDS, small_fe
 from rewriter.trust.proof.models.validity import JUDGES, RUNTIME, WRITTEN, Candidate
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.data_files import size_of_proto
-from rewriter.workbench.surgery.extract import needed_functions
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened, clear, messages
 
@@ -507,7 +507,7 @@ class Reduction:
 
     def _without_imports(self) -> onnx.ModelProto:
         model = self._trials.loaded(self.model)
-        model.graph.functions[:] = needed_functions(model.graph)
+        model.graph.functions[:] = needed_functions(model.graph.functions, with_inner(model.graph.nodes))
         drop_imports(GraphIndex(model.graph))
         return model.sketch()
 
