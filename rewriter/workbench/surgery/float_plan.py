@@ -154,7 +154,7 @@ class FloatPlan:
 
     def _version(self, node: gs.Node) -> int:
         opsets = self.index.scope(node).opsets
-        return opsets.get(node.domain or "", opsets.get("", 1)) if (node.domain or "") != "ai.onnx" else opsets.get("", 1)
+        return opsets.get(schema.normal(node.domain or ""), opsets.get("", 1))
 
     def _conclude(self) -> None:
         """Concludes unknown element types from what else nodes read and make, as after operators without schemas."""

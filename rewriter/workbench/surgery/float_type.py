@@ -19,6 +19,7 @@ from rewriter.core.engine.run import Hooks, run
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
 from rewriter.core.facts.single_node import single_node
+from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import Graph, new_constant, new_node, new_variable
@@ -117,7 +118,7 @@ class FloatChange:
         for scope in plan.scopes:
             self._place(scope)
         output_ids = {id(tensor) for scope in plan.scopes for tensor in scope.graph.outputs}
-        self._drop_needless(set(map(id, needless)), output_ids)
+        self._drop_needless(needless)
         self._take_names(output_ids)
 
     def _declare(self, tensor: gs.Tensor) -> None:
@@ -242,29 +243,24 @@ class FloatChange:
         types = [self.plan.target if id(t) in changing else self.plan.dtype(t) for t in (operand, result)]
         return types[0] == types[1] == self.plan.target and not self._is_constant(operand)
 
-    def _drop_needless(self, casts: set[int], output_ids: set[int]) -> None:
+    def _drop_needless(self, casts: Sequence[gs.Node]) -> None:
         """Takes out casts to what is there already, and constants that nobody reads now and no graph gives out."""
+        index = GraphIndex(self.index.graph)
+        edits = Edits(index)
+        for node in casts:
+            if not index.output_of(node.outputs[0]):
+                edits.replace_uses(node.outputs[0], node.inputs[0])
+                edits.remove(node)
+                self.casts -= 1
+        unread = {number for number, (old, _) in self._constants.items() if not index.is_used(old)}
+        for old, _ in self._constants.values():
+            maker = index.producer(old)
+            if maker is not None and id(old) in unread:
+                edits.remove(maker)
+        index.finish()
         for scope in self.plan.scopes:
-            graph = scope.graph
-            dead = set()
-            for node in graph.nodes:
-                output = node.outputs[0] if node.outputs else None
-                if output is None or id(output) in output_ids:
-                    continue
-                if id(node) in casts:
-                    for user in list(output.outputs):
-                        for place, operand in enumerate(user.inputs):
-                            if operand is output:
-                                user.inputs[place] = node.inputs[0]
-                    self.casts -= 1
-                if id(node) in casts or (id(output) in self._constants and not output.outputs):
-                    dead.add(id(node))
-                    node.inputs.clear()
-            if dead:
-                graph.nodes[:] = [node for node in graph.nodes if id(node) not in dead]
-            unread = {id(old) for old, _ in self._constants.values() if not old.outputs and id(old) not in output_ids}
-            if isinstance(graph, Graph):
-                graph.initializers = [tensor for tensor in graph.initializers if id(tensor) not in unread]
+            if isinstance(scope.graph, Graph):
+                scope.graph.initializers = [tensor for tensor in scope.graph.initializers if id(tensor) not in unread]
 
     def _take_names(self, output_ids: set[int]) -> None:
         """Constants get the names of those that they took the places of, also among the inputs of the model."""

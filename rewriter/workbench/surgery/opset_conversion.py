@@ -253,8 +253,7 @@ def changes(model: Model, domain: str, before: int, after: int) -> Iterator[str]
         return
     functions = {key_of(function) for function in model.graph.functions}
     for node in with_inner(model.graph.nodes):
-        own = node.domain or ""
-        if ("" if own == "ai.onnx" else own) != domain or callee(node) in functions:
+        if schema.normal(node.domain or "") != domain or callee(node) in functions:
             continue
         if not keeps(node, before, after, domain):
             what = f"{node.op} {node.name!r}" if node.name else node.op
