@@ -36,7 +36,7 @@ def rename(editing: Editing, text: str) -> None:
         if not new:
             raise RewriterError(f"{text!r}: the new name is empty")
         if old not in known:
-            raise editing.parts._missing(old, "tensor or node", known)
+            raise editing.parts.missing(old, "tensor or node", known)
         tensors = {old: new} if any(tensor.name == old for tensor in tensors_of(editing.index)) else {}
         nodes = {old: new} if any(node.name == old for node in _nodes(editing)) else {}
     if not tensors and not nodes:

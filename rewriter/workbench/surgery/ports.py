@@ -211,14 +211,14 @@ class Parts:
         """The tensor of exactly this name. Raises RewriterError."""
         found = self.tensors.get(name)
         if found is None:
-            raise self._missing(name, "tensor", self.tensors)
+            raise self.missing(name, "tensor", self.tensors)
         return found
 
     def node(self, name: str) -> gs.Node:
         """The node of this name, or that makes the tensor of this name. Raises RewriterError."""
         found = self.found(name)
         if found is None:
-            raise self._missing(name, "node", self.nodes)
+            raise self.missing(name, "node", self.nodes)
         return found
 
     def found(self, name: str) -> gs.Node | None:
@@ -232,7 +232,7 @@ class Parts:
         for text in names_in(texts, lambda name: name in self.nodes or name in self.tensors):
             chosen = [self.node(text)] if text in self.nodes or text in self.tensors else self._matching(text)
             if not chosen:
-                raise self._missing(text, "node", self.nodes)
+                raise self.missing(text, "node", self.nodes)
             found.update((id(node), node) for node in chosen)
         return list(found.values())
 
@@ -249,7 +249,7 @@ class Parts:
         for text in names_in(texts, lambda name: name in self.tensors or name in self.nodes):
             chosen = self._tensors_of(text, of_node)
             if not chosen:
-                raise self._missing(text, "tensor or node", (*self.tensors, *self.nodes))
+                raise self.missing(text, "tensor or node", (*self.tensors, *self.nodes))
             found.update((id(tensor), tensor) for tensor in chosen)
         return list(found.values())
 
@@ -270,7 +270,8 @@ class Parts:
             return [node for node in self._main if fnmatchcase(node.op, wanted)]
         return [node for node in self._main if fnmatchcase(node.name, text)] if _WILD & set(text) else []
 
-    def _missing(self, name: str, what: str, known: Iterable[str]) -> RewriterError:
+    def missing(self, name: str, what: str, known: Iterable[str]) -> RewriterError:
+        """The error about a name that stands for nothing, with what it may have been meant for."""
         place = next((scope.path for scope in self.index.scopes[1:] if _has(scope.graph, name)), None)
         if place is not None:
             return RewriterError(f"{name!r} is inside of {place}; only the main graph can be cut and edited here")
