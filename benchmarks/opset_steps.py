@@ -5,9 +5,9 @@
     python benchmarks/opset_steps.py --run FOLDER    the models of a folder, to 11, 17 and 21, and by onnx's converter
     python benchmarks/opset_steps.py --there-and-back FOLDER    the same models, there and back
 
-Nothing is done about a step where neither the schemas nor the reviewed tables of `opset_steps` know of a difference that a node
-could notice. A test model is converted to each version at and before a step of one of its operators, and back; what it gives is
-held against what it gave before, with ONNX Runtime where it loads the model, else with onnx's reference.
+Nothing is done about a step where neither the schemas nor the reviewed tables of `opset_conversion` know of a difference that a
+node could notice. A test model is converted to each version at and before a step of one of its operators, and back. Its outputs
+are compared with those before, by ONNX Runtime where it loads the model, else by onnx's reference.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import random
 import time
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +29,127 @@ from onnx.reference import ReferenceEvaluator
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.scopes import opset_versions
-from rewriter.core.language import schema
+from rewriter.core.language import ast, schema
 from rewriter.core.language.operator_traits import DRAWS
+from rewriter.core.language.schema import Operator
+from rewriter.core.language.walk import walk
+from rewriter.core.record import record
 from rewriter.trust.proof.models.model_runs import MOST_BYTES
 from rewriter.trust.proof.models.output_agreement import Bound, differences
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.workbench.surgery.extract import same_as_whole
 from rewriter.workbench.surgery.finish import Checks
 from rewriter.workbench.surgery.opened import Opened
-from rewriter.workbench.surgery.opset_conversion import convert_opset, reversioned, step_table
+from rewriter.workbench.surgery.opset_conversion import (
+    CHANGED,
+    MEANINGLESS,
+    NEWER,
+    OLDER,
+    WIDENED,
+    conversions,
+    convert_opset,
+    reversioned,
+)
 
 LOWEST = 7
 """ONNX Runtime has no older operators."""
 NEWEST_RUN = 26
 FEW = 8
+
+
+NOTHING = "nothing to do"
+
+
+@record(frozen=True, slots=True)
+class StepRow:
+    """A step of an operator: `before` is the version that it had, 0 for none; `up` and `down` say what is done about it."""
+
+    op: str
+    before: int
+    version: int
+    up: str
+    down: str
+
+
+def step_table() -> Iterator[StepRow]:
+    """All steps of the operators of ONNX; that an operator came to be is one, too."""
+    codes = _codes()
+    for op in schema.operators():
+        versions = schema.versions(op)
+        for old, new in zip((0, *versions), versions, strict=False):
+            if new == 1:
+                continue
+            up = _step_text(op, new - 1, new, codes.get((OLDER, op, new), [])) if old else NOTHING
+            yield StepRow(op, old, new, up, _step_text(op, new, new - 1, codes.get((NEWER, op, new - 1), [])))
+
+
+def _codes() -> dict[tuple[str, str, int], list[str]]:
+    """Codes of the rules that convert an operator into a version."""
+    found: dict[tuple[str, str, int], list[str]] = {}
+    for rule in conversions():
+        ops = {(part.domain, part.name) for part in walk(rule.ast.match) if isinstance(part, ast.Op)}
+        for domain, op in ops:
+            found.setdefault((domain, op, rule.header.opset.first or 0), []).append(rule.code)
+    return found
+
+
+def _step_text(op: str, before: int, after: int, codes: list[str]) -> str:
+    old, new = schema.schema(op, "", before), schema.schema(op, "", after)
+    assert old is not None or new is not None
+    if old is None or old.deprecated:
+        return NOTHING
+    if new is None or new.deprecated:
+        if codes:
+            return f"converted by {', '.join(codes)}"
+        return "written out as its body" if _has_body(op, before) else f"rejected: opset {after} has no {op}"
+    lost = _lost_types(op, before, after)
+    types = f"; rejected for {', '.join(lost)}" if lost else ""
+    if codes:
+        return f"converted by {', '.join(codes)}{types}"
+    step = op, max(before, after)
+    changed = CHANGED.get(step) or (WIDENED.get(step) if after < before else None)
+    if changed:
+        return f"rejected: {changed}{types}"
+    reasons = list(_differences(old, new, after < before))
+    if not reasons:
+        return NOTHING + types
+    return f"nothing to do, but {'; '.join(reasons)}{types}"
+
+
+def _differences(old: Operator, new: Operator, down: bool) -> Iterator[str]:
+    """What an operator lacks in a version that it had in another one."""
+    for name, attribute in old.attributes.items():
+        if name in new.attributes or name in MEANINGLESS:
+            continue
+        default = "ones" if schema.computed_default(old.name, "", name) == "ones" else attribute.default
+        if down and default is not None:
+            yield f"rejected with {name} other than {default}"
+        else:
+            yield f"rejected with {name}"
+    if any(attribute.required and name not in old.attributes for name, attribute in new.attributes.items()):
+        yield "rejected: an attribute is required"
+    for what, before, after in (("operand", old.inputs, new.inputs), ("result", old.outputs, new.outputs)):
+        for formal in before[len(after) :]:
+            yield f"rejected with the {what} {formal.name}"
+        for one, other in zip(before, after, strict=False):
+            if one.optional and not other.optional and not other.variadic:
+                yield f"rejected without the {what} {one.name}"
+
+
+def _has_body(op: str, version: int) -> bool:
+    """Whether ONNX defines an operator by others that a version has."""
+    found: Any = onnx.defs.get_schema(op, version, "")
+    return bool(found.has_function or found.has_context_dependent_function)
+
+
+def _lost_types(op: str, before: int, after: int) -> list[str]:
+    """Element types that some operand or result may have in one version, and none in another."""
+    types = []
+    for version in (before, after):
+        found = schema.registered_at(op, "", version)
+        formals = () if found is None else (*found.inputs, *found.outputs)
+        types.append({name for formal in formals for name in formal.types})
+    return sorted(name.removeprefix("tensor(").removesuffix(")") for name in types[0] - types[1] if name.startswith("tensor("))
 
 
 def print_table() -> None:

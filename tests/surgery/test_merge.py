@@ -16,7 +16,7 @@ from rewriter.trust.difference import compare
 from rewriter.workbench.surgery.edition import edit
 from rewriter.workbench.surgery.extract import extract, upstream
 from rewriter.workbench.surgery.merging import Plan, merge
-from rewriter.workbench.surgery.opset_conversion import changed
+from rewriter.workbench.surgery.opset_conversion import changes
 from rewriter.workbench.surgery.ports import reads
 from tests.cli.call import MODELS, Call
 from tests.surgery import texts
@@ -128,7 +128,7 @@ def test_a_function_that_calls_such_an_operator_is_another_one(first: bool) -> N
 def test_an_overload_is_told_from_the_operator_of_its_name() -> None:
     text = """<ir_version: 10, opset_import: ["": 12]> g (float[2,4,2] x) => (float[2,4,2] a) { a = Softmax(x) }
         <domain: "", opset_import: ["": 12], overload: "own"> Softmax (v) => (r) { r = Exp(v) }"""
-    assert "Softmax is another operator in version 13" in changed(Model.from_proto(texts.parsed(text)), "", 12, 13)
+    assert "Softmax is another operator in version 13" in next(changes(Model.from_proto(texts.parsed(text)), "", 12, 13))
 
 
 @pytest.mark.parametrize("made", ["Identity(w)", "Constant<value = float[2] {7, 8}>()"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,13 @@ import rewriter
 from rewriter.core.graph.model import Model
 from rewriter.core.language import schema
 from rewriter.trust.proof.oracles import newest_opset
-from rewriter.workbench.surgery.opset_conversion import CHANGED, WIDENED, conversions, convert_opset, step_table
+from rewriter.workbench.surgery.opset_conversion import CHANGED, WIDENED, conversions, convert_opset
 from tests.cli.call import Call
 from tests.surgery import texts
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from opset_steps import step_table
 
 
 def test_what_happens_to_each_step_is_known() -> None:

@@ -55,6 +55,49 @@ def bodies(node: gs.Node) -> Iterator[tuple[str, gs.Graph]]:
             yield name, value
 
 
+def may_hold_bodies(node: gs.Node) -> bool:
+    """False for nearly all nodes, at once: they were read without bodies, and nobody has looked at their attributes."""
+    return node.__class__ is not Node or bool(node._bodies) or node._attrs is not None
+
+
+def with_inner(nodes: Iterable[gs.Node]) -> Iterator[gs.Node]:
+    """Nodes, and those in their bodies at any depth."""
+    for node in nodes:
+        yield node
+        for graph in node.subgraphs(recursive=True) if may_hold_bodies(node) else ():
+            yield from graph.nodes
+
+
+# Local functions, and which nodes call them.
+
+FunctionKey = tuple[str, str, str]
+"""Domain, name, overload."""
+
+
+def callee(node: gs.Node) -> FunctionKey:
+    """The function that a node calls, if its operator is one."""
+    return node.domain or "", node.op, node.overload if isinstance(node, Node) else ""
+
+
+def key_of(function: gs.Function) -> FunctionKey:
+    """The name by which nodes call a function."""
+    return function.domain or "", function.name, getattr(function, "overload", "") or ""
+
+
+def needed_functions(functions: Iterable[gs.Function], nodes: Iterable[gs.Node]) -> list[gs.Function]:
+    """The functions that nodes call, and those that these call, in their order."""
+    known = {key_of(function): function for function in functions}
+    found: set[FunctionKey] = set()
+    waiting = [nodes] if known else []
+    while waiting:
+        for node in waiting.pop():
+            key = callee(node)
+            if key in known and key not in found:
+                found.add(key)
+                waiting.append(with_inner(known[key].nodes))
+    return [function for key, function in known.items() if key in found]
+
+
 def find_scopes(graph: gs.Graph) -> list[Scope]:
     """All scopes of a model: the main graph, then its functions, each followed by the bodies inside it."""
     roots = [Scope(graph, "main", opset_versions(graph))]
@@ -78,7 +121,7 @@ def find_scopes(graph: gs.Graph) -> list[Scope]:
                 is_function=scope.is_function,
             )
             for node in scope.graph.nodes
-            if node.__class__ is not Node or node._bodies or node._attrs is not None  # most nodes: nobody has looked at them
+            if may_hold_bodies(node)
             for attr, body in bodies(node)
         ]
         waiting.extend(reversed(inner))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -14,6 +14,10 @@ from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.scopes import Scope, find_scopes, opset_versions
+<<<<<<< HEAD
+=======
+from rewriter.core.onnxfile.tensors import Dim
+>>>>>>> surg
 from rewriter.core.record import record
 
 
@@ -36,7 +40,7 @@ def tidy(graph: gs.Graph, keep: Collection[str] = ()) -> Tidied:
     nodes = _dead_nodes(index)
     index.finish()
     initializers = sum(_unused_initializers(scope, index, keep) for scope in index.scopes)
-    return Tidied(nodes, initializers, _unused_imports(index))
+    return Tidied(nodes, initializers, drop_imports(index))
 
 
 def _dead_nodes(index: GraphIndex) -> int:
@@ -57,7 +61,8 @@ def _unused_initializers(scope: Scope, index: GraphIndex, keep: Collection[str])
     return before - len(listed)
 
 
-def _unused_imports(index: GraphIndex) -> int:
+def drop_imports(index: GraphIndex) -> int:
+    """Takes out the imports of operator sets that no node is of; how many. ONNX's own stays."""
     graph, gone = index.graph, unused_domains(index)
     if gone:
         graph.import_domains = [entry for entry in graph.import_domains if entry.domain not in gone]
@@ -102,6 +107,7 @@ def fix_shapes(graph: gs.Graph, static: Static) -> None:
                 raise RewriterError(f"--static {name}: {dim} would be {lengths[dim]} and {length}")
     for name, shape in static:
         inputs[name].shape = list(shape)
+<<<<<<< HEAD
     scopes = find_scopes(graph) if lengths else []
     for tensor in chain(*(_variables(scope.graph) for scope in scopes if not scope.is_function)):
         said = tensor.shape
@@ -113,6 +119,21 @@ def _variables(graph: gs.Graph) -> Iterator[Any]:
     """Inputs, outputs and inner tensors of a graph."""
     tensors = chain(graph.inputs, graph.outputs, *(node.outputs for node in graph.nodes))
     return (tensor for tensor in tensors if isinstance(tensor, gs.Variable))
+=======
+    if lengths:
+        replace_dims(graph, lengths)
+
+
+def replace_dims(graph: gs.Graph, changes: Mapping[str, Dim]) -> None:
+    """Puts other names, or lengths, in place of names of dimensions, wherever the graph and its bodies declare them."""
+    for scope in find_scopes(graph):
+        if scope.is_function:
+            continue
+        for tensor in chain(scope.graph.inputs, scope.graph.outputs, *(node.outputs for node in scope.graph.nodes)):
+            said = tensor.shape if isinstance(tensor, gs.Variable) else None
+            if said is not None and any(isinstance(dim, str) and dim in changes for dim in said):
+                tensor.shape = [changes.get(dim, dim) if isinstance(dim, str) else dim for dim in said]
+>>>>>>> surg
 
 
 # What a model says of its training names tensors of its graph; an edit that takes or renames them leaves it meaningless.

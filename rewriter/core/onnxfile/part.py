@@ -2,7 +2,7 @@
 
 `reduce` tries thousands of parts, `compare` runs parts to find where two models differ, and a runtime is asked about one node.
 Parts are made of messages and by names, so that a model of any brokenness can be cut anywhere. Commands that cut a model and
-write the rest of it as it was edit its graph instead (`surgery.keep`).
+write the rest of it as it was edit its graph instead (`keep_nodes` of surgery).
 """
 
 from __future__ import annotations

@@ -200,6 +200,12 @@ def gs_dtype(elem_type: int) -> Any:
     return (numpy_dtype(elem_type) if elem_type in NUMPY_NATIVE else elem_type) if elem_type else None
 
 
+def byte_size(elem_type: int, elements: int) -> int:
+    """Bytes of so many elements as a file holds them; 0 for an unknown element type."""
+    dtype = numpy_dtype(elem_type)
+    return (elements * _BITS.get(elem_type, 0 if dtype is None else dtype.itemsize * 8) + 7) // 8
+
+
 _MOST = 1 << 59
 """Elements, of which NumPy could not count the bytes."""
 
@@ -220,7 +226,7 @@ def read_tensor(tensor: onnx.TensorProto, folder: Path | None) -> Array:
         raise RewriterError(f"tensor {tensor.name!r} has the unknown element type {tensor.data_type}")
     if tensor.data_type == _STRING:
         return _strings(tensor if payload_of(tensor) is None else completed(tensor), shape, count)
-    size = (count * _BITS.get(tensor.data_type, dtype.itemsize * 8) + 7) // 8
+    size = byte_size(tensor.data_type, count)
     left_out = payload_of(tensor)
     if left_out is not None:
         return _from_file(tensor, left_out, size, dtype, shape, folder)

@@ -11,7 +11,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.rule_values import Failure
 from rewriter.core.graph.objects import Graph, new_node, new_variable
-from rewriter.core.graph.scopes import Scope, bodies, opset_versions
+from rewriter.core.graph.scopes import Scope, bodies, callee, key_of, opset_versions
 from rewriter.core.language import ast
 from rewriter.core.rewriting.stale_types import nodes_behind
 from rewriter.core.rewriting.transaction import Refused, Rewriting
@@ -173,11 +173,10 @@ def inline_function(rewriting: Rewriting, call: gs.Node, function: gs.Function) 
 
 
 def _function(rewriting: Rewriting, call: gs.Node) -> gs.Function:
-    overload = getattr(call, "overload", "")
-    for function in rewriting.index.graph.functions:
-        if (function.domain, function.name) == (call.domain or "", call.op) and getattr(function, "overload", "") == overload:
-            return function
-    raise Failure(f"{call.op} is no local function of the model")
+    found = next((one for one in rewriting.index.graph.functions if key_of(one) == callee(call)), None)
+    if found is None:
+        raise Failure(f"{call.op} is no local function of the model")
+    return found
 
 
 def _same_opsets(function: gs.Function, scope: Scope) -> None:

@@ -18,9 +18,6 @@ from rewriter.trust.difference import ComparedGraphs, Side, attribute_digest, of
 
 T = TypeVar("T", bound=Hashable)
 
-WAYS = ("between", "before", "behind")
-"""What a node that was put between two others belongs to: whichever changed anyway, the reader, or the maker."""
-
 
 @record(slots=True)
 class Region:
@@ -71,18 +68,13 @@ def joined(sets: Iterable[set[T]]) -> list[set[T]]:
     return found
 
 
-def changed_regions(one: onnx.ModelProto, other: onnx.ModelProto, way: str = WAYS[0]) -> list[Region]:
-    """The regions in which the main graphs of two models and their bodies differ, the smallest first.
-
-    Args:
-        one, other: the models, with all their weights.
-        way: one of `WAYS`.
-    """
+def changed_regions(one: onnx.ModelProto, other: onnx.ModelProto) -> list[Region]:
+    """The regions in which the main graphs of two models and their bodies differ, the smallest first; weights are needed."""
     graphs = ComparedGraphs(of_graph(one.graph, "main", None), of_graph(other.graph, "main", None), None)
-    return sorted(_regions(graphs, way), key=lambda region: region.size)
+    return sorted(_regions(graphs), key=lambda region: region.size)
 
 
-def _regions(graphs: ComparedGraphs, way: str) -> Iterator[Region]:
+def _regions(graphs: ComparedGraphs) -> Iterator[Region]:
     one, other, forth, back = graphs.one, graphs.other, graphs.pairing.forth, graphs.pairing.back
     for number, counterpart in list(forth.items()):
         if list(map(len, one.names(number))) != list(map(len, other.names(counterpart))):  # edits cannot make one of the other
@@ -97,15 +89,18 @@ def _regions(graphs: ComparedGraphs, way: str) -> Iterator[Region]:
             if before is not None and after is not None and before.HasField("g") and after.HasField("g"):
                 path = f"{text(one.nodes[number].op_type)}.{name}"
                 bodies = of_graph(before.g, path, None, one), of_graph(after.g, path, None, other)
-                yield from _regions(ComparedGraphs(*bodies, graphs.same), way)
+                yield from _regions(ComparedGraphs(*bodies, graphs.same))
             elif before is None or after is None or attribute_digest(before, one) != attribute_digest(after, other):
                 whole.attributes[number, name] = after
-    _substitute(whole, way)
-    yield from _split(whole, way)
+    _substitute(whole)
+    yield from _split(whole)
 
 
-def _substitute(whole: Region, way: str) -> None:
-    """Finds what the nodes that stay, and the outputs, read in place of what they read before."""
+def _substitute(whole: Region) -> None:
+    """Finds what the nodes that stay, and the outputs, read in place of what they read before.
+
+    A node that was put between two others belongs to whichever of them changed anyway.
+    """
     graphs, one, other = whole.graphs, whole.graphs.one, whole.graphs.other
     uses: dict[str, list[tuple[int, int, str]]] = {}
     for number, counterpart in graphs.pairing.forth.items():
@@ -123,8 +118,7 @@ def _substitute(whole: Region, way: str) -> None:
         is_whole = maker >= 0 and len({after for _, _, after in places}) == 1 and len(places) == len(uses[before])
         at_readers = all(number >= 0 for number, _, _ in places)
         if is_whole and maker in graphs.pairing.forth:
-            own = maker not in readers or all(number in makers for number, _, _ in places)
-            at_readers &= way == "before" or (way == "between" and own)
+            at_readers &= maker not in readers or all(number in makers for number, _, _ in places)
         elif is_whole:
             at_readers &= _is_list_of_sizes(other, places[0][2])
         if is_whole and not at_readers:
@@ -139,7 +133,7 @@ def _is_list_of_sizes(side: Side, name: str) -> bool:
     return contents is not None and contents.type.startswith("int64[")
 
 
-def _split(whole: Region, way: str) -> Iterator[Region]:
+def _split(whole: Region) -> Iterator[Region]:
     """The parts that do not touch each other. What nobody reads any more goes without a rule."""
     one, other = whole.graphs.one, whole.graphs.other
 
@@ -160,9 +154,8 @@ def _split(whole: Region, way: str) -> Iterator[Region]:
         names = other.names(number)[0]
         links.append({("other", number)}.union(*map(new_maker, names), *(redirected(whole.counterpart(n)) for n in names)))
     for before, after in whole.redirects.items():
-        links.append(redirected(before) | new_maker(after))
-        if way == WAYS[0]:  # a node that stays, and that changes on both sides
-            links[-1].update(*map(redirected, one.names(one.makers[before][0])[0]))
+        both_sides = map(redirected, one.names(one.makers[before][0])[0])  # of a node that stays
+        links.append(redirected(before).union(new_maker(after), *both_sides))
     for (number, position), after in whole.operands.items():
         links.append({("one", number)} | maker(one.names(number)[0][position]) | new_maker(after))
     for group in joined([*links, *({("one", number)} for number, _ in whole.attributes)]):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 
 import onnx
@@ -26,7 +26,7 @@ from rewriter.rule_tools.format import format_text
 from rewriter.trust.difference import ComparedGraphs, of_graph
 from rewriter.trust.rule_tests import read_model
 from rewriter.workbench.authoring.changed_regions import Region
-from rewriter.workbench.authoring.region_rule import AROUND, RegionRule
+from rewriter.workbench.authoring.region_rule import RegionRule
 from rewriter.workbench.authoring.rule_text import FILL, compiled, kind_of_refused, main_version, refusal
 from rewriter.workbench.surgery.reduction import Reduction, Trials
 
@@ -82,12 +82,14 @@ SECONDS = 60.0
 """For making weights small."""
 
 
-def around_node(model: Model, name: str, depth: int, rules: RuleSet, *, runtime: bool) -> tuple[onnx.ModelProto, int]:
-    """The nodes at most `depth` steps away from a node, and its place among them.
+def around_nodes(
+    model: Model, names: Sequence[str], depth: int, rules: RuleSet, *, runtime: bool
+) -> tuple[onnx.ModelProto, list[int]]:
+    """The nodes at most `depth` steps away from some nodes of one graph or body, and the places of these among them.
 
     Args:
         model: is not changed.
-        name: of the node, or of a tensor that it makes; it may stand in a body.
+        names: of the nodes, or of tensors that they make.
         depth: steps along tensors, against their direction as well; nodes in other bodies are not reached.
         rules: which fire in the part as before when its weights are smaller.
         runtime: whether ONNX Runtime is asked if it takes the part with smaller weights.
@@ -95,14 +97,6 @@ def around_node(model: Model, name: str, depth: int, rules: RuleSet, *, runtime:
     Raises:
         RewriterError: there is no such node.
     """
-    part, places = around_nodes(model, [name], depth, rules, runtime=runtime)
-    return part, places[0]
-
-
-def around_nodes(
-    model: Model, names: Sequence[str], depth: int, rules: RuleSet, *, runtime: bool
-) -> tuple[onnx.ModelProto, list[int]]:
-    """The same for several nodes of one graph or body."""
     whole, types = model.sketch(), known_types(model)
     places = _places(whole.graph, names)
     if not places:
@@ -115,7 +109,7 @@ def around_nodes(
         near = suggest("".join(names[:1]), [text for node in whole.graph.node for text in (node.name, *node.output) if text])
         hint = f"did you mean {near!r}?" if near else "`rewriter show MODEL --nodes` lists them"
         raise RewriterError(f"no node and no node's output is called {''.join(names[:1])!r}; {hint}")
-    kept = sorted({near for place in places for near in _near(whole.graph, place, depth)})
+    kept = sorted(_near(whole.graph, places, depth))
     part = Model.from_proto(part_of(whole, kept, types), model.folder)
     part.constant_inputs = "yes" if model.inputs_are_constant else "no"
     work = Reduction(part, Trials(part, [], rules, runtime=runtime), time.monotonic() + SECONDS)
@@ -125,36 +119,27 @@ def around_nodes(
 
 
 def _places(graph: onnx.GraphProto, names: Sequence[str]) -> list[int]:
-    """The places of all these nodes; none where one is missing."""
-    found = [_place(graph, name) for name in names]
-    return [] if None in found else [place for place in found if place is not None]
+    """The places of all these nodes; none where one is missing. A name is that of a node before it is that of an output."""
+    backwards = list(enumerate(graph.node))[::-1]  # so that of several nodes the first one counts
+    known = {name: place for place, node in backwards for name in node.output}
+    known.update((node.name, place) for place, node in backwards)
+    return [known[name] for name in names] if known.keys() >= set(names) else []
 
 
-def _place(graph: onnx.GraphProto, name: str) -> int | None:
-    by_name = (place for place, node in enumerate(graph.node) if node.name == name)
-    by_output = (place for place, node in enumerate(graph.node) if name in node.output)
-    return next(by_name, next(by_output, None))
-
-
-def _near(graph: onnx.GraphProto, place: int, depth: int) -> set[int]:
-    """The places of nodes near one, and of the Constant nodes that they read."""
+def _near(graph: onnx.GraphProto, places: Sequence[int], depth: int) -> set[int]:
+    """The places of nodes near some nodes, and of the Constant nodes that they read."""
     makers = {name: number for number, node in enumerate(graph.node) for name in node.output if name}
     readers: dict[str, list[int]] = {}
     for number, node in enumerate(graph.node):
         for name in node.input:
             readers.setdefault(name, []).append(number)
-
-    def beside(number: int) -> Iterator[int]:
-        node = graph.node[number]
-        yield from (makers[name] for name in node.input if name in makers)
-        for name in node.output:
-            yield from readers.get(name, ())
-
-    found, last = {place}, {place}
+    found = last = set(places)
     for _ in range(depth):
-        last = {other for number in last for other in beside(number)} - found
-        last = {number for number in last if graph.node[number].op_type != "Constant"}
-        found |= last
+        nodes = [graph.node[number] for number in last]
+        last = {makers[name] for node in nodes for name in node.input if name in makers}
+        last.update(reader for node in nodes for name in node.output for reader in readers.get(name, ()))
+        last = {number for number in last - found if graph.node[number].op_type != "Constant"}
+        found = found | last
     constants = {makers[name] for number in found for name in graph.node[number].input if name in makers}
     return found | {number for number in constants if graph.node[number].op_type == "Constant"}
 
@@ -186,7 +171,7 @@ def new_rule(
         RewriterError: the code is none or is taken, there is no such node, or no pattern can say what stands there.
     """
     check_code(code, rules)
-    part, root = around_node(model, name, depth, rules, runtime=runtime)
+    part, (root,) = around_nodes(model, [name], depth, rules, runtime=runtime)
     text, refused, exporter = model_text(part), refusal(part, model, runtime), detect(model.graph).name
     header = [f'exporter: "{exporter}"'] if exporter else []
     header += kind_of_refused(refused) if refused else ["kind: exact"]
@@ -195,7 +180,7 @@ def new_rule(
     problem = ""
     for anew, is_open in product((True, False), repeat=2):
         try:
-            parts = RegionRule(_made_again(part, anew), types, version, AROUND)
+            parts = RegionRule(_made_again(part, anew), types, version, with_attributes=True)
             opset = f"opset: {parts.oldest}.." if is_open else f"opset: {version}"
             where = [f"false  # {FILL}: the condition of the rule; with `false` it fires nowhere"]
             rule = compiled("\n".join(parts.lines(code, [*header, opset], fix, [], where)))
@@ -228,6 +213,3 @@ def _made_again(part: onnx.ModelProto, anew: bool) -> Region:
     ends = [name for number in numbers for name in side.names(number)[1] if name and not side.read.get(name)]
     read = next(name for name in [*side.inputs, *side.constants, ""] if name in side.read or not name)
     return Region(graphs, numbers, numbers if anew else [], redirects={name: name if anew else read for name in ends})
-
-
-__all__ = ["FILL", "around_nodes", "check_code", "model_text", "new_rule", "without_new_names"]

@@ -42,12 +42,6 @@ MAX_LITERAL = 16  # elements of a constant that a rewrite writes out
 MAX_PATTERN_LITERAL = 8
 _PLAIN_NAME = re.compile(r"[a-z][a-z_]{0,15}")
 
-LEVELS = ("plain", "context", "strict")
-"""What the pattern has: what changed; also the nodes next to that; what changed, with all lengths and numbers."""
-
-AROUND = "around"
-"""The level of a rule that does not yet change anything: the pattern has every attribute."""
-
 
 class RegionRule:
     """The parts of a rule that makes the second graph of the first in one region.
@@ -58,35 +52,45 @@ class RegionRule:
         guard: a condition that no longer holds once the rule has fired; "" where the pattern itself does not.
     """
 
-    def __init__(self, region: Region, types: Mapping[str, bytes], version: int, level: str, inline: str = "") -> None:
+    def __init__(
+        self,
+        region: Region,
+        types: Mapping[str, bytes],
+        version: int,
+        *,
+        with_neighbours: bool = False,
+        with_attributes: bool = False,
+        inline: str = "",
+    ) -> None:
         """
         Args:
             region: what the rule is about.
             types: of the tensors of the first model, by name.
             version: of ONNX's operators.
-            level: one of `LEVELS`, or `AROUND`.
+            with_neighbours: the pattern also has the nodes next to what changed.
+            with_attributes: the pattern has every attribute, for a rule that does not yet change anything.
             inline: the body of the one removed node that takes its place.
 
         Raises:
             RewriterError: no rule can say it; what is missing.
         """
-        self._region, self._types, self._version, self._strict = region, types, version, level == "strict"
+        self._region, self._types, self._version = region, types, version
         self.one, self.other = region.graphs.one, region.graphs.other
         self.nodes = sorted({*region.removed, *region.staying})
-        if level == "context":
+        if with_neighbours:
             self.nodes = sorted({*self.nodes, *(near for number in self.nodes for near in self._near(number))})
         if not inline:
             self._check_pattern()
         self.guesses: list[str] = []
         self.conditions: list[str] = []
         given = Names(f"n{number + 1}" for number in range(len(self.nodes)))
-        self._fresh, self._fixes_lengths = given.fresh, self._strict
+        self._fresh, self._fixes_lengths = given.fresh, False
         self._names: dict[str, str] = {"": "_"}  # of tensors of the first graph; those of the other below
         self._new_names: dict[str, str] = {"": "_"}
         self._captured: set[str] = set()
         self._labels: set[int] = set()
         self._free: set[tuple[int, str]] = set()  # attributes that may have any value
-        self._has_all_attributes = level == AROUND
+        self._has_all_attributes = with_attributes
         for number in self.nodes:
             for names, wish in zip(self.one.names(number), ("", text(self.one.nodes[number].op_type).lower()), strict=True):
                 for name in (name for name in names if name not in self._names):
@@ -203,7 +207,7 @@ class RegionRule:
             is_telling = attribute.type != attribute.INT or abs(attribute.i) > 1
             if origin in same:
                 self._free.add((origin or 0, name))
-            elif same and is_telling and not self._strict:
+            elif same and is_telling:
                 self._free.add((same[0], name))
                 yield f"{name}={self._label(same[0])}.{name}"
             else:
@@ -237,11 +241,11 @@ class RegionRule:
             raise RewriterError(f"the values of the constant {contents.name!r} cannot be read: {contents.problem}")
         is_whole, is_short = values.dtype.kind in "iub", values.size <= MAX_LITERAL
         same = next((name for name, (_, digest) in known.items() if digest == contents.digest), None)
-        if same and not (is_short and (is_whole or (self._strict and values.size == 1))):
+        if same and not (is_short and is_whole):
             self._captured.add(same)
             return self._names[same]
         if is_whole and values.size and np.abs(values).max() > 1:
-            if not self._strict and (found := self._sizes(values)):
+            if found := self._sizes(values):
                 return found
             self._fixes_lengths = True
         if values.size > 1 and not (is_whole and is_short):
@@ -342,7 +346,7 @@ class RegionRule:
             self.conditions.append(f"rank({shown}) == {values.ndim}")
             if values.size == 1:
                 self.guesses.append(f"`{shown}` may have any value; it is {pattern_literal(values)} in this model.")
-        elif not self._strict and values.ndim == 1 and values.size > 1 and (owner := self._with_shape(values.tolist())):
+        elif values.ndim == 1 and values.size > 1 and (owner := self._with_shape(values.tolist())):
             self.conditions.append(f"to_list({shown}) == shape({owner})")
         elif values.size == 1 or is_edited or (values.dtype.kind in "iub" and 0 < values.size <= MAX_PATTERN_LITERAL):
             return f"{{{pattern_literal(values)}}}"

@@ -29,9 +29,9 @@ from rewriter.trust.difference import LISTED, Difference, compare
 from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.trust.rule_tests import contradictions
-from rewriter.workbench.authoring.changed_regions import WAYS, Region, changed_regions
+from rewriter.workbench.authoring.changed_regions import Region, changed_regions
 from rewriter.workbench.authoring.new_rule import around_nodes, check_code, model_text, without_new_names
-from rewriter.workbench.authoring.region_rule import GUESS, LEVELS, RegionRule
+from rewriter.workbench.authoring.region_rule import GUESS, RegionRule
 from rewriter.workbench.authoring.rule_text import FILL, compiled, kind_of_refused, main_version, refusal
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.reduction import inline
@@ -76,7 +76,6 @@ class _Written:
     result: onnx.ModelProto
     firings: int
     places: list[str]
-    size: int
 
 
 def rules_of_pair(
@@ -99,15 +98,8 @@ def rules_of_pair(
     for proto, model in ((one, before), (other, after)):
         inline(proto, model.folder, MAX_ELEMENTS)
     _check_interface(list(compare(one, other)))
-    promise, attempts, errors = _promise(before, after, runtime), [], []
-    for way in WAYS:
-        try:
-            attempts.append(_rules(one, other, code, rules, way, promise))
-        except RewriterError as error:
-            errors.append(error)
-    if not attempts:
-        raise errors[0]
-    written = min(attempts, key=lambda found: (len(found), sum(rule.size for rule in found)))
+    promise = _promise(before, after, runtime)
+    written = _rules(one, other, code, rules, promise)
     left = list(_left(written[-1].result, other))
     firings = ", ".join(f"{rule.rule.code} fires {counted(rule.firings, 'time')}" for rule in written)
     text = f"# Begun by `rewriter new` from {escape(origins[0])} and its repair {escape(origins[1])}.\n"
@@ -162,13 +154,11 @@ def _promise(before: Model, after: Model, runtime: bool) -> _Promise:
 # Rules, each tried on what the ones before it have made.
 
 
-def _rules(
-    one: onnx.ModelProto, other: onnx.ModelProto, code: str, rules: RuleSet, way: str, promise: _Promise
-) -> list[_Written]:
+def _rules(one: onnx.ModelProto, other: onnx.ModelProto, code: str, rules: RuleSet, promise: _Promise) -> list[_Written]:
     """Raises RewriterError with what is missing."""
     written: list[_Written] = []
     letters, digits = code.rstrip("0123456789"), code.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    while regions := changed_regions(one, other, way):
+    while regions := changed_regions(one, other):
         if len(written) == MAX_RULES:
             raise RewriterError(
                 f"the models differ in more than {MAX_RULES} ways that no rule has in common; cut them to one of these with "
@@ -176,16 +166,14 @@ def _rules(
             )
         following = f"{letters}{int(digits or 0) + len(written):0{len(digits)}}" if written else code
         check_code(following, rules)
-        written.append(_rule(one, other, regions, following, way, promise))
+        written.append(_rule(one, other, regions, following, promise))
         one = written[-1].result
     if not written:
         raise RewriterError("no output of the repair is computed otherwise; there is nothing for a rule to say")
     return written
 
 
-def _rule(
-    one: onnx.ModelProto, other: onnx.ModelProto, regions: list[Region], code: str, way: str, promise: _Promise
-) -> _Written:
+def _rule(one: onnx.ModelProto, other: onnx.ModelProto, regions: list[Region], code: str, promise: _Promise) -> _Written:
     """A rule for the smallest region, which may fit others. Raises RewriterError."""
     region, problem = regions[0], ""
     types = known_types(Model.from_proto(one))
@@ -193,9 +181,9 @@ def _rule(
     nodes = [region.graphs.one.nodes[number] for number in region.removed]
     branches = [attribute.name for attribute in nodes[0].attribute if attribute.HasField("g")] if len(nodes) == 1 else []
     best: _Written | None = None
-    for branch, once, level in product([*branches, ""], (False, True), LEVELS):
+    for branch, once, with_neighbours in product([*branches, ""], (False, True), (False, True)):
         try:
-            parts = RegionRule(region, types, version, level, branch)
+            parts = RegionRule(region, types, version, with_neighbours=with_neighbours, inline=branch)
             rule = _compiled(parts, code, promise, version, once)
             model = Model.from_proto(one)
             log = _run(rule, model)
@@ -203,10 +191,10 @@ def _rule(
             problem = problem or str(error)
             continue
         result, times = model.to_proto(), counted(len(log.firings), "time")
-        reached = len(regions) - len(changed_regions(result, other, way))
+        reached = len(regions) - len(changed_regions(result, other))
         if log.firings and not log.stops and reached > 0:
             places = [name for number in parts.nodes for name in filter(None, parts.one.names(number)[1][:1])]
-            found = _Written(rule, one, result, len(log.firings), places, region.size)
+            found = _Written(rule, one, result, len(log.firings), places)
             if reached == found.firings:
                 return found
             best = best or found  # it also fires where the repair is no other

@@ -23,7 +23,7 @@ from rewriter.core.graph.objects import Graph, Node
 from rewriter.core.graph.tidy import Static, fix_shapes
 from rewriter.core.graph.values import Constant, elem_type
 from rewriter.core.language.operator_traits import of_form, pick
-from rewriter.core.onnxfile.tensors import numpy_dtype, text
+from rewriter.core.onnxfile.tensors import byte_size, numpy_dtype, text
 from rewriter.core.record import field, record
 
 # The modules of the framework that nodes belong to, as the exporter recorded them or named the nodes.
@@ -139,7 +139,6 @@ _COUNTS: dict[str, Callable[[_Sizes], int]] = {
 }
 
 
-_BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2, 27: 6, 28: 6}
 _STRING = 8
 _LAST = of_form("matrix_product") | {"MatMulInteger", "FusedMatMul"}
 
@@ -297,8 +296,7 @@ class _Counter:
 
 
 def _bytes(number: int | None, shape: Shape) -> int:
-    dtype = None if number is None or number == _STRING else numpy_dtype(number)
-    return 0 if dtype is None else (prod(shape) * _BITS.get(number or 0, dtype.itemsize * 8) + 7) // 8
+    return 0 if number in (None, _STRING) else byte_size(number or 0, prod(shape))
 
 
 def _weight(tensor: Constant, readers: Sequence[tuple[gs.Node, int]]) -> WeightStats:

@@ -14,11 +14,10 @@ from rewriter.core.graph.message_text import attribute_text, graphs_by_path, typ
 from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.read import read_model_file
-from rewriter.core.onnxfile.tensors import numpy_dtype, text
+from rewriter.core.onnxfile.tensors import byte_size, text
 from rewriter.core.record import field, record
 from rewriter.core.versions import Bounds
 
-_BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2, 27: 6, 28: 6}  # element types of which several share a byte
 _STRING = int(onnx.TensorProto.STRING)
 
 
@@ -203,9 +202,7 @@ class _Survey:
         for dim in tensor.dims:
             count *= max(dim, 0)
         weights.elements += count
-        dtype = None if tensor.data_type == _STRING else numpy_dtype(tensor.data_type)
-        bits = 0 if dtype is None else _BITS.get(tensor.data_type, dtype.itemsize * 8)
-        weights.bytes += (count * bits + 7) // 8
+        weights.bytes += 0 if tensor.data_type == _STRING else byte_size(tensor.data_type, count)
         name = DTYPE_NAMES.get(tensor.data_type, f"type {tensor.data_type}")
         weights.by_type[name] = weights.by_type.get(name, 0) + count
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from rewriter.core.graph.scopes import find_scopes
 from rewriter.core.graph.values import Constant, LazySparse, LazyTensor
 from rewriter.core.isolation.signals import signals_wait
 from rewriter.core.onnxfile import external_data
-from rewriter.core.onnxfile.tensors import numpy_dtype, read_tensor, write_tensor
-from rewriter.core.onnxfile.weights_apart import payload_of
-from rewriter.core.onnxfile.write import NewFile, check_target, sync_folder, transfer, write_all
+from rewriter.core.onnxfile.tensors import byte_size, read_tensor, write_tensor
+from rewriter.core.onnxfile.weights_apart import Payload, WeightFile, payload_of, write_pieces
+from rewriter.core.onnxfile.write import NewFile, check_target, sync_folder
 from rewriter.core.record import record
 
 # The weights of a model that are in other files, whatever holds them: one that is overlooked takes its whole file along.
@@ -91,10 +92,56 @@ def _values(model: Model) -> Iterator[Any]:
 ALIGNMENT = 4096
 """Of tensors in a data file: runtimes map them into memory, and the system does that by pages."""
 
+RAW_DATA = 9
+"""The number of the field."""
+
 LEAST = 1024
 """Bytes of a tensor from which on it may go to a data file."""
 
-_BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2, 27: 6, 28: 6}
+
+class DataFiles:
+    """The data files of models, each opened when the first tensor refers to it."""
+
+    def __init__(self) -> None:
+        self._files: dict[tuple[Path, str], WeightFile] = {}
+
+    def opened(self, folder: Path, location: str) -> WeightFile:
+        """A data file. Raises RewriterError when it is missing, or not allowed."""
+        file = self._files.get((folder, location))
+        if file is None:
+            with external_data.opened(folder, location) as (descriptor, _):
+                file = self._files[folder, location] = WeightFile(os.dup(descriptor), location)
+        return file
+
+    def contents(self, tensor: gs.Constant) -> bytes | Payload:
+        """The values of a constant as a file holds them; what is in a file is not read.
+
+        Raises:
+            RewriterError: the data are missing, or do not fit the type and shape.
+        """
+        values = tensor._values
+        if not isinstance(values, LazyTensor):
+            return np.ascontiguousarray(values).tobytes()
+        size, proto = size_of(tensor), values.proto
+        if isinstance(proto, onnx.TensorProto):
+            if external_data.is_external(proto):
+                return self._place(tensor.name, proto, values.folder, size)
+            if (found := payload_of(proto)) is not None and found.length == size:
+                return found
+            if proto.HasField("raw_data") and len(proto.raw_data) == size:
+                return bytes(proto.raw_data)
+        return bytes(onnx.numpy_helper.from_array(np.ascontiguousarray(values.load())).raw_data)
+
+    def _place(self, name: str, proto: onnx.TensorProto, folder: Path | None, size: int) -> Payload:
+        place = external_data.reference(proto)
+        if folder is None:
+            raise RewriterError(f"tensor {name!r}: its data are in {place.location!r}, in a folder that is not known")
+        if place.length is not None and place.length != size:
+            raise RewriterError(f"tensor {name!r}: {place.length} bytes of external data, but its type and shape need {size}")
+        file = self.opened(folder, place.location)
+        if place.offset + size > file.size:
+            raise RewriterError(f"tensor {name!r}: its data end behind the end of {place.location!r}")
+        return Payload(file, place.offset, size, RAW_DATA)
 
 
 @record(frozen=True, slots=True)
@@ -174,10 +221,7 @@ def size_of(tensor: gs.Constant) -> int:
 
 def size_of_proto(proto: onnx.TensorProto) -> int:
     """Bytes of the values of a tensor, by its type and shape."""
-    dtype, count = numpy_dtype(proto.data_type), 1
-    for dim in proto.dims:
-        count *= dim
-    return (count * _BITS.get(proto.data_type, 0 if dtype is None else dtype.itemsize * 8) + 7) // 8
+    return byte_size(proto.data_type, prod(proto.dims))
 
 
 def _placed(moved: Sequence[Constant]) -> Iterator[_Place]:
@@ -202,36 +246,11 @@ def _source_key(tensor: Constant) -> tuple[str, str, int, int | None] | None:
 
 
 def _fill(descriptor: int, places: Sequence[_Place]) -> None:
+    files = DataFiles()
     for place in places:
         if not place.shared:
             os.lseek(descriptor, place.offset, os.SEEK_SET)
-            _copy(place, descriptor)
-
-
-def _copy(place: _Place, descriptor: int) -> None:
-    tensor, values = place.tensor, place.tensor._values
-    if not isinstance(values, LazyTensor):
-        write_all(descriptor, np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
-    elif external(tensor):
-        source = external_data.reference(values.proto)
-        if values.folder is None:
-            raise RewriterError(f"tensor {tensor.name!r}: its data are in {source.location!r}, in a folder that is not known")
-        if source.length is not None and source.length != place.length:
-            raise RewriterError(
-                f"tensor {tensor.name!r}: {source.length} bytes of external data, but its type and shape need {place.length}"
-            )
-        with external_data.opened(values.folder, source.location) as (descriptor_in, size):
-            if source.offset + place.length > size:
-                raise RewriterError(f"tensor {tensor.name!r}: its data end behind the end of {source.location!r}")
-            transfer(descriptor_in, source.offset, place.length, descriptor)
-    elif (found := payload_of(values.proto)) is not None and found.length == place.length:
-        found.file.check()
-        transfer(found.file.descriptor, found.offset, found.length, descriptor)
-    elif values.proto.HasField("raw_data") and len(values.proto.raw_data) == place.length:
-        write_all(descriptor, values.proto.raw_data)
-    else:
-        array = np.ascontiguousarray(values.load())
-        write_all(descriptor, onnx.numpy_helper.from_array(array).raw_data)
+            write_pieces(descriptor, [files.contents(place.tensor)])
 
 
 def _refer(places: Sequence[_Place], location: str, folder: Path) -> None:
@@ -256,6 +275,3 @@ def _reference(place: _Place, location: str) -> onnx.TensorProto:
     for key, value in (("location", location), ("offset", place.offset), ("length", place.length)):
         message.external_data.add(key=key, value=str(value))
     return message
-
-
-__all__ = ["ALIGNMENT", "LEAST", "save", "save_apart", "size_of", "size_of_proto"]

@@ -9,10 +9,10 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
 from rewriter.core.errors import RewriterError
-from rewriter.core.facts.facts import Facts, refresh
+from rewriter.core.facts.facts import refresh
 from rewriter.core.graph.edits import Edits
-from rewriter.core.graph.objects import new_node, new_variable
-from rewriter.core.graph.scopes import Scope
+from rewriter.core.graph.objects import new_node
+from rewriter.core.graph.tidy import replace_dims
 from rewriter.core.graph.values import Variable, elem_type
 from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.onnxfile.tensors import Dim, clean, gs_dtype
@@ -34,7 +34,7 @@ def shapes(editing: Editing, texts: Sequence[str]) -> None:
             raise RewriterError(f"{text!r} is not INPUT:DIMENSIONS, as x:N,3,H,W")
         wanted[name] = [_dim(word.strip(), text) for word in dims.strip("[]").split(",") if word.strip()]
     _reshape(editing, wanted)
-    editing.did += [f"shape  {name} [{','.join(map(_shown, dims))}]" for name, dims in wanted.items()]
+    editing.did += [f"shape  {name} [{','.join(map(shown_dim, dims))}]" for name, dims in wanted.items()]
 
 
 def batch(editing: Editing, text: str) -> None:
@@ -47,7 +47,7 @@ def batch(editing: Editing, text: str) -> None:
     first = shaped[0][0]
     wanted = {name: [dim, *shape[1:]] for name, shape in known.items() if shape and shape[0] == first}
     _reshape(editing, wanted)
-    editing.did.append(f"batch  {_shown(first)} -> {_shown(dim)} in {', '.join(wanted)}")
+    editing.did.append(f"batch  {shown_dim(first)} -> {shown_dim(dim)} in {', '.join(wanted)}")
 
 
 def dtype(editing: Editing, text: str) -> None:
@@ -79,23 +79,17 @@ def dtype(editing: Editing, text: str) -> None:
     editing.did.append(f"type  {name}: {DTYPE_NAMES[before]} -> {kind}")
 
 
-def put_between(editing: Editing, port: Variable, op: str, attributes: dict[str, Any]) -> Variable:
+def put_between(editing: Editing, port: Variable, op: str, attributes: dict[str, Any]) -> None:
     """Puts a node between an input or output and the rest of the model, which gets a tensor of the same type in its place."""
-    index, graph = editing.index, editing.graph
-    name = f"{port.name}_{op.lower()}"
-    inner = new_variable(index.names.fresh(name), port.dtype, port.shape)
-    node = new_node(op, "", index.node_names.fresh(name), attributes, [], [])
-    for user in index.uses(port):
-        for position, operand in enumerate(user.inputs):
-            if operand is port:
-                user.inputs[position] = inner
-    maker = index.producer(port)
-    if maker is not None:
-        maker.outputs[next(i for i, output in enumerate(maker.outputs) if output is port)] = inner
-    node.inputs.append(port if maker is None else inner)
-    node.outputs.append(inner if maker is None else port)
-    graph.nodes.insert(0 if maker is None else len(graph.nodes), node)
-    return inner
+    graph, name, is_input = editing.graph, f"{port.name}_{op.lower()}", editing.index.producer(port) is None
+    node_name = editing.index.node_names.fresh(name)
+    source, result = editing.part(port, name)
+    inner = result if is_input else source
+    inner.dtype, inner.shape = port.dtype, port.shape
+    if not is_input:
+        editing.edits.replace_uses(port, inner)
+    editing.settle()
+    graph.nodes.insert(0 if is_input else len(graph.nodes), new_node(op, "", node_name, attributes, [source], [result]))
 
 
 def _reshape(editing: Editing, wanted: Shapes) -> None:
@@ -129,7 +123,7 @@ class _Plan:
             for position, (old, new) in enumerate(zip(before or [None] * len(dims), dims, strict=True)):
                 if isinstance(old, str) and new is not None and old != new:
                     if self.names.setdefault(old, new) != new:
-                        raise RewriterError(f"{old!r} cannot become {_shown(self.names[old])} and {_shown(new)}")
+                        raise RewriterError(f"{old!r} cannot become {shown_dim(self.names[old])} and {shown_dim(new)}")
                     target.append(new)
                 elif isinstance(old, int) and old != new and not isinstance(new, str):
                     passing = taken.setdefault((position, old, new), f"rewriter_dim_{len(taken)}")
@@ -142,7 +136,7 @@ class _Plan:
     def substitute(self) -> None:
         """Puts numbers or other names in place of names, wherever these are declared."""
         if self.names:
-            _put_dims(self.editing, self.names)
+            replace_dims(self.editing.graph, self.names)
             others = [name for name in self.names if name]
             self.editing.notes.append(
                 f"{', '.join(map(repr, others))} stands for the same everywhere and was changed everywhere"
@@ -180,13 +174,13 @@ class _Plan:
 
     def _clear(self, text: str) -> str:
         for passing, dim in self.at_last.items():
-            text = text.replace(repr(passing), _shown(dim))
+            text = text.replace(repr(passing), shown_dim(dim))
         return text
 
     def finish(self) -> None:
         """Gives dimensions that were followed under a passing name what they were to be."""
         if self.at_last:
-            _put_dims(self.editing, self.at_last)
+            replace_dims(self.editing.graph, self.at_last)
             self.editing.settle()
             self._size_outputs()
             if any(dim is not None for dim in self.at_last.values()):
@@ -204,25 +198,6 @@ class _Plan:
         self.editing.settle()
 
 
-def _put_dims(editing: Editing, changes: dict[str, Dim]) -> None:
-    """Changes names of dimensions in all declarations."""
-    facts: Facts = editing.facts
-    for scope in editing.index.scopes:
-        if scope.is_function:
-            continue
-        for tensor in _declared(scope):
-            shape = facts.declared(tensor)[1]
-            if shape is not None and any(isinstance(dim, str) and dim in changes for dim in shape):
-                tensor.shape = [changes.get(dim, dim) if isinstance(dim, str) else dim for dim in shape]
-
-
-def _declared(scope: Scope) -> list[Variable]:
-    graph = scope.graph
-    found: dict[int, Any] = {id(tensor): tensor for tensor in (*graph.inputs, *graph.outputs)}
-    found.update((id(tensor), tensor) for node in graph.nodes for tensor in node.outputs)
-    return [tensor for tensor in found.values() if isinstance(tensor, Variable) and tensor.name]
-
-
 def _dim(word: str, text: str) -> Dim:
     if word == _OPEN:
         return None
@@ -233,5 +208,6 @@ def _dim(word: str, text: str) -> Dim:
     return word
 
 
-def _shown(dim: Dim) -> str:
+def shown_dim(dim: Dim) -> str:
+    """A dimension as people write it."""
     return _OPEN if dim is None else str(dim)

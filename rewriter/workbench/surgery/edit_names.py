@@ -15,7 +15,7 @@ from rewriter.core.graph.objects import Graph
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.editing import Editing, pair
 from rewriter.workbench.surgery.opened import clear, messages
-from rewriter.workbench.surgery.ports import Ports, shown
+from rewriter.workbench.surgery.ports import Ports, shown, tensors_of
 
 _MOST = 3  # renamings that are shown
 
@@ -28,25 +28,25 @@ def rename(editing: Editing, text: str) -> None:
     """
     if text.startswith("/"):
         pattern, new = _substitution(text)
-        tensors = _mapped({t.name for t in _tensors(editing)}, pattern, new, text)
+        tensors = _mapped({t.name for t in tensors_of(editing.index)}, pattern, new, text)
         nodes = _mapped({n.name for n in _nodes(editing)}, pattern, new, text)
     else:
-        known = {part.name for parts in (_tensors(editing), _nodes(editing)) for part in parts}
+        known = {part.name for parts in (tensors_of(editing.index), _nodes(editing)) for part in parts}
         old, new = pair(text, "OLD=NEW or /PATTERN/REPLACEMENT/", known.__contains__)
         if not new:
             raise RewriterError(f"{text!r}: the new name is empty")
         if old not in known:
-            raise editing.parts._missing(old, "tensor or node", known)
-        tensors = {old: new} if any(tensor.name == old for tensor in _tensors(editing)) else {}
+            raise editing.parts.missing(old, "tensor or node", known)
+        tensors = {old: new} if any(tensor.name == old for tensor in tensors_of(editing.index)) else {}
         nodes = {old: new} if any(node.name == old for node in _nodes(editing)) else {}
     if not tensors and not nodes:
         raise RewriterError(f"{text!r} fits no name, or leaves all as they are")
-    _collide("tensor", tensors, {tensor.name for tensor in _tensors(editing)})
+    _collide("tensor", tensors, {tensor.name for tensor in tensors_of(editing.index)})
     _collide("node", nodes, {node.name for node in _nodes(editing) if node.name})
     for tensor in _interface(editing):
         if tensor.name in tensors:
             editing.renamed[tensors[tensor.name]] = editing.renamed.pop(tensor.name, tensor.name)
-    for tensor in list(_tensors(editing)):
+    for tensor in list(tensors_of(editing.index)):
         tensor.name = tensors.get(tensor.name, tensor.name)
     for node in _nodes(editing):
         node.name = nodes.get(node.name, node.name)
@@ -108,25 +108,6 @@ def _nodes(editing: Editing) -> Iterator[gs.Node]:
     for scope in editing.index.scopes:
         if not scope.is_function:
             yield from scope.graph.nodes
-
-
-def _tensors(editing: Editing) -> Iterator[gs.Tensor]:
-    """The tensors of the main graph and of bodies, each at least once; those of functions are the functions' own."""
-    for scope in editing.index.scopes:
-        if scope.is_function:
-            continue
-        graph = scope.graph
-        initializers = graph.initializers if isinstance(graph, Graph) else ()
-        listed = graph.origin.inputs if isinstance(graph, Graph) else ()
-        parts = (
-            graph.inputs,
-            graph.outputs,
-            initializers,
-            listed,
-            *(n.inputs for n in graph.nodes),
-            *(n.outputs for n in graph.nodes),
-        )
-        yield from (tensor for part in parts for tensor in part if tensor.name)
 
 
 # Edits of what a model gives out.

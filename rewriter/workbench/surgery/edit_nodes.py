@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,15 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.attributes import read_attributes, schema_type
-from rewriter.core.graph.objects import Graph, new_node, new_variable
+from rewriter.core.graph.objects import Graph, new_node
 from rewriter.core.graph.values import Constant, Variable, elem_type, new_constant
 from rewriter.core.onnxfile.tensors import dtype_number, gs_dtype, numpy_dtype
 from rewriter.core.rewriting.stale_types import agrees, mend_stale_types
 from rewriter.trust.proof.models.model_inputs import opened_arrays
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.editing import Editing, pair
-from rewriter.workbench.surgery.extract import keep_nodes, upstream
-from rewriter.workbench.surgery.ports import reads, set_type, shown
+from rewriter.workbench.surgery.extract import keep_nodes
+from rewriter.workbench.surgery.ports import reached, set_type, shown
 
 # Values that people type: numbers, lists, and arrays in files.
 
@@ -101,9 +100,7 @@ def drop(editing: Editing, text: str) -> None:
     for node in nodes:
         if node in editing.index:
             touched += _bypass(editing, node)
-    editing.settle()
-    editing.same = False
-    _mend(editing, touched)
+    _settle(editing, touched)
     shown = ", ".join(f"{node.name or '?'} ({node.op})" for node in nodes[:3]) + (", ..." if len(nodes) > 3 else "")
     editing.did.append(f"dropped {shown}; {counted(before - len(editing.graph.nodes), 'node')} fewer")
 
@@ -147,37 +144,25 @@ def _bypass(editing: Editing, node: gs.Node) -> list[gs.Node]:
 
 
 def _drop_behind(editing: Editing, nodes: list[gs.Node]) -> None:
-    """Takes out nodes and all that is computed from them."""
-    graph, index = editing.graph, editing.index
+    """Takes out nodes and all that is computed from them, and what led to nothing but that."""
+    graph, index, edits = editing.graph, editing.index, editing.edits
     assert isinstance(graph, Graph)
-    gone = set(map(id, nodes))
-    dead = {id(tensor) for node in nodes for tensor in node.outputs if tensor.name}
-    for node in index.members(index.scopes[0]):
-        if id(node) not in gone and any(id(tensor) in dead for tensor in reads(node)):
-            gone.add(id(node))
-            dead.update(id(tensor) for tensor in node.outputs if tensor.name)
-    outputs = [tensor for tensor in graph.outputs if id(tensor) not in dead]
-    if not outputs:
+    gone = reached(nodes, index.followers)
+    dead = {id(tensor) for node in gone.values() for tensor in node.outputs}
+    left = [tensor for tensor in graph.outputs if id(tensor) not in dead]
+    if not left:
         raise RewriterError("all outputs are computed from what is dropped; make another one before, with --add-output")
-    lost = [tensor.name for tensor in graph.outputs if id(tensor) in dead]
-    fed = [t for node in graph.nodes if id(node) in gone for t in reads(node) if id(t) not in dead]
-    kept = [node for node in graph.nodes if id(node) not in gone]
-    only_for_gone = _only_behind(editing, fed, outputs)
+    lost = [tensor for tensor in graph.outputs if id(tensor) in dead]
     before = len(graph.nodes)
-    graph.outputs = outputs
-    keep_nodes(graph, [node for node in kept if id(node) not in only_for_gone])
+    graph.outputs = left
+    for tensor in lost:
+        index.unlist_output(tensor)
+    for node in gone.values():
+        edits.remove(node)
     editing.settle()
-    editing.did.append(
-        f"dropped {counted(before - len(graph.nodes), 'node')}" + (f" and the outputs {', '.join(lost)}" if lost else "")
-    )
-
-
-def _only_behind(editing: Editing, fed: Iterable[gs.Tensor], outputs: list[gs.Tensor]) -> set[int]:
-    """The nodes that led to nothing but what is dropped, by id(); what led nowhere before stays."""
-    before, _leaves = upstream(editing.index, list(fed), set())
-    needed, _leaves = upstream(editing.index, outputs, set())
-    live = set(map(id, needed))
-    return {id(node) for node in before if id(node) not in live}
+    keep_nodes(graph, list(graph.nodes))
+    names = ", ".join(tensor.name for tensor in lost)
+    editing.did.append(f"dropped {counted(before - len(graph.nodes), 'node')}" + (f" and the outputs {names}" if lost else ""))
 
 
 def insert_after(editing: Editing, text: str) -> None:
@@ -194,31 +179,21 @@ def insert_after(editing: Editing, text: str) -> None:
         raise RewriterError(f"{name!r} stands for {len(found)} tensors; name one")
     tensor = found[0]
     op, domain, attributes, operands = _parsed_call(editing, call, tensor)
-    index, names = editing.index, editing.index.names
-    maker = index.producer(tensor)
-    node_name = index.node_names.fresh(f"{tensor.name}_{op.lower()}")
-    if maker is None:
-        if index.output_of(tensor):
-            raise RewriterError(f"{name!r} is an input and an output; nothing can stand between")
-        result, source = new_variable(names.fresh(f"{tensor.name}_{op.lower()}")), tensor
-        readers = index.uses(tensor)
-        for user in readers:
-            for position, operand in enumerate(user.inputs):
-                if operand is tensor:
-                    user.inputs[position] = result
-        place = 0
-    else:
-        source, result = new_variable(names.fresh(f"{tensor.name}_before")), tensor
-        readers = index.uses(tensor)
+    index = editing.index
+    maker, readers = index.producer(tensor), index.uses(tensor)
+    if maker is None and index.output_of(tensor):
+        raise RewriterError(f"{name!r} is an input and an output; nothing can stand between")
+    new_name = f"{tensor.name}_{op.lower()}"
+    node_name = index.node_names.fresh(new_name)
+    source, result = editing.part(tensor, new_name if maker is None else f"{tensor.name}_before")
+    if maker is not None:
         if isinstance(tensor, Variable) and not index.output_of(tensor):
             source.infos, tensor.infos = tensor.infos, ()
         source.dtype, source.shape = tensor.dtype, tensor.shape
-        position = next(i for i, other in enumerate(maker.outputs) if other is tensor)
-        maker.outputs[position] = source
-        place = next(i for i, node in enumerate(graph.nodes) if node is maker) + 1
-    node = new_node(op, domain, node_name, attributes, [], [])
-    node.inputs.extend([source if operand is None else operand for operand in operands])  # graphsurgeon goes through it twice
-    node.outputs.append(result)
+    editing.settle()
+    place = 0 if maker is None else next(i for i, node in enumerate(graph.nodes) if node is maker) + 1
+    inputs = [source if operand is None else operand for operand in operands]
+    node = new_node(op, domain, node_name, attributes, inputs, [result])
     graph.nodes.insert(_after(graph, node, place), node)
     if isinstance(result, Variable):
         declared = result.dtype, result.shape
@@ -230,8 +205,7 @@ def insert_after(editing: Editing, text: str) -> None:
             set_type(result, known)
         elif any(result is output for output in graph.outputs):
             result.dtype, result.shape = declared
-    editing.same = False
-    _mend(editing, readers)
+    _settle(editing, readers)
     editing.did.append(f"inserted {op} after {name}")
 
 
@@ -294,9 +268,7 @@ def replace(editing: Editing, text: str) -> None:
     domain, _, op = new.rpartition(".")
     for node in nodes:
         editing.edits.set_op(node, op, domain)
-    editing.settle()
-    editing.same = False
-    _mend(editing, nodes)
+    _settle(editing, nodes)
     editing.did.append(f"{counted(len(nodes), 'node')} {old} became {new}")
 
 
@@ -309,9 +281,7 @@ def set_attribute(editing: Editing, text: str) -> None:
     nodes = editing.parts.nodes_of([name])
     for node in nodes:
         editing.edits.set_attribute(node, attribute, _value(node, attribute, value))
-    editing.settle()
-    editing.same = False
-    _mend(editing, nodes)
+    _settle(editing, nodes)
     editing.did.append(f"{counted(len(nodes), 'node')}: {attribute} = {value}")
 
 
@@ -344,8 +314,12 @@ def _converted(value: Any, kind: Any, text: str, attribute: str) -> Any:
     return kind(value)
 
 
-def _mend(editing: Editing, changed: list[gs.Node]) -> None:
-    """Declares anew what lies behind changed nodes and is declared otherwise than it is now, outputs of the model as well."""
+def _settle(editing: Editing, changed: list[gs.Node]) -> None:
+    """Ends a step after which other values are computed. What lies behind changed nodes is declared as it is now, outputs of
+    the model as well.
+    """
+    editing.settle()
+    editing.same = False
     index, facts = editing.index, editing.facts
     mend_stale_types(index, facts, [node for node in changed if node in index])
     for tensor in editing.graph.outputs:

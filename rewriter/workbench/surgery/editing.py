@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import onnx_graphsurgeon as gs
 
 from rewriter.core.errors import RewriterError
@@ -9,6 +11,7 @@ from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
+from rewriter.core.graph.objects import new_variable
 from rewriter.core.onnxfile.tensors import TensorType
 from rewriter.workbench.surgery.ports import Parts
 
@@ -33,49 +36,51 @@ class Editing:
         self.notes: list[str] = []
         self.renamed: dict[str, str] = {}
         self.same = True
-        self._index: GraphIndex | None = None
-        self._facts: Facts | None = None
-        self._parts: Parts | None = None
-        self._edits: Edits | None = None
 
     @property
     def graph(self) -> gs.Graph:
         return self.model.graph
 
-    @property
+    @cached_property
     def index(self) -> GraphIndex:
-        if self._index is None:
-            self._index = GraphIndex(self.graph)
-        return self._index
+        return GraphIndex(self.graph)
 
-    @property
+    @cached_property
     def facts(self) -> Facts:
-        if self._facts is None:
-            self._facts = Facts(self.index, self.model.overridable)
-        return self._facts
+        return Facts(self.index, self.model.overridable)
 
-    @property
+    @cached_property
     def parts(self) -> Parts:
-        if self._parts is None:
-            self._parts = Parts(self.index)
-        return self._parts
+        return Parts(self.index)
 
-    @property
+    @cached_property
     def edits(self) -> Edits:
         """The transaction of this step."""
-        if self._edits is None:
-            self._edits = Edits(self.index)
-        return self._edits
+        return Edits(self.index)
+
+    def part(self, tensor: gs.Tensor, name: str) -> tuple[gs.Tensor, gs.Tensor]:
+        """Makes room for a node between who makes a tensor and who reads it; what the node is to read, and what it makes.
+
+        One of both is a new tensor of this name: an input of the model stays what callers give, and any other tensor stays what
+        its readers read.
+        """
+        maker, new = self.index.producer(tensor), new_variable(self.index.names.fresh(name))
+        if maker is not None:
+            self.edits.set_outputs(maker, [new if output is tensor else output for output in maker.outputs])
+            return new, tensor
+        self.edits.replace_uses(tensor, new)
+        return tensor, new
 
     def settle(self) -> None:
         """Ends a step: what it made dead goes, and what is known of the model is forgotten."""
-        if self._edits is not None and self._index is not None:
-            self._edits.sweep(())
-            freed = self._edits.freed
+        if "edits" in self.__dict__:
+            self.edits.sweep(())
+            freed = self.edits.freed
             if freed:
                 self.graph.initializers = [tensor for tensor in self.graph.initializers if id(tensor) not in freed]
-            self._index.finish()
-        self._index = self._facts = self._parts = self._edits = None
+            self.index.finish()
+        for known in ("index", "facts", "parts", "edits"):
+            self.__dict__.pop(known, None)
 
     def replace(self, model: Model) -> None:
         """Goes on with another model."""

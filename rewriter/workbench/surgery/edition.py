@@ -10,9 +10,6 @@ from rewriter.core.graph.model import Model
 from rewriter.trust.proof.models.batches import batch_difference
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.workbench.surgery import edit_inputs, edit_names, edit_nodes
-from rewriter.workbench.surgery import edit_names as edit_outputs
-from rewriter.workbench.surgery import edit_names as edit_texts
-from rewriter.workbench.surgery import edit_nodes as edit_weights
 from rewriter.workbench.surgery.editing import Editing
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
@@ -24,20 +21,20 @@ Edit = tuple[str, str]
 
 KINDS: dict[str, Callable[[Editing, str], None]] = {
     "rename": edit_names.rename,
-    "add-output": edit_outputs.add_output,
-    "drop-output": edit_outputs.drop_output,
+    "add-output": edit_names.add_output,
+    "drop-output": edit_names.drop_output,
     "drop": edit_nodes.drop,
     "insert-after": edit_nodes.insert_after,
     "replace": edit_nodes.replace,
     "set": edit_nodes.set_attribute,
     "batch": edit_inputs.batch,
     "dtype": edit_inputs.dtype,
-    "constant": edit_weights.constant,
-    "free": edit_weights.free,
-    "set-weight": edit_weights.set_weight,
-    "strip": edit_texts.strip,
-    "doc": edit_texts.doc,
-    "meta": edit_texts.meta,
+    "constant": edit_nodes.constant,
+    "free": edit_nodes.free,
+    "set-weight": edit_nodes.set_weight,
+    "strip": edit_names.strip,
+    "doc": edit_names.doc,
+    "meta": edit_names.meta,
 }
 TYPE = "type"
 """What is no edit, but tells the type of a new output."""
@@ -84,7 +81,7 @@ def edited(source: Opened, edits: Sequence[Edit], *, with_children: bool = False
     def numbers(candidate: Candidate, most: int) -> Agreement:
         return _agreement(source, done, candidate, most)
 
-    return finish(done.model, [source], command, done.did, done.notes, checks or Checks(), numbers if done.same else None)
+    return finish(done.model, [source], command, done.did, done.notes, checks, numbers if done.same else None)
 
 
 def _agreement(source: Opened, done: Editing, result: Candidate, most: int) -> Agreement:

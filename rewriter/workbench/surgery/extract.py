@@ -5,77 +5,44 @@ What is not wanted goes from the graph in place, so that all else is written bac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import onnx_graphsurgeon as gs
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
-from rewriter.core.graph.gs_lists import makers, tie, users
+from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.objects import Function, Graph, Node
-from rewriter.core.graph.scopes import opset_versions
+from rewriter.core.graph.objects import Graph
+from rewriter.core.graph.scopes import needed_functions, with_inner
+from rewriter.core.graph.tidy import drop_imports
 from rewriter.core.graph.values import Constant, new_variable
 from rewriter.core.onnxfile.tensors import TensorType
 from rewriter.core.record import record
 from rewriter.trust.proof.models.output_agreement import Bound
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.workbench.style import counted
-from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
+from rewriter.workbench.surgery.finish import Checks, Numbers, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
-from rewriter.workbench.surgery.ports import Parts, Ports, inner_tensors, may_hold_bodies, parsed_types, reads, shown
+from rewriter.workbench.surgery.ports import Parts, Ports, inner_tensors, parsed_types, reads, shown
 from rewriter.workbench.surgery.same_numbers import Agreement, Step, agreement
-
-FunctionKey = tuple[str, str, str]
-"""Domain, name, overload."""
-
-
-def with_inner(nodes: Iterable[gs.Node]) -> Iterator[gs.Node]:
-    """Nodes, and those in their bodies at any depth."""
-    for node in nodes:
-        yield node
-        for graph in node.subgraphs(recursive=True) if may_hold_bodies(node) else ():
-            yield from graph.nodes
-
-
-def called(node: gs.Node) -> FunctionKey:
-    """The function that a node calls, if its operator is one."""
-    return node.domain or "", node.op, node.overload if isinstance(node, Node) else ""
-
-
-def key_of(function: gs.Function) -> FunctionKey:
-    """The name by which nodes call a function."""
-    return function.domain or "", function.name, getattr(function, "overload", "") or ""
-
-
-def needed_functions(graph: gs.Graph) -> list[gs.Function]:
-    """The functions that the nodes of a graph call, those that these call with them, in the order of the model."""
-    if not graph.functions:
-        return []
-    known = {key_of(function): function for function in graph.functions}
-    found: set[FunctionKey] = set()
-    waiting = [graph]
-    while waiting:
-        for node in with_inner(waiting.pop().nodes):
-            key = called(node)
-            if key in known and key not in found:
-                found.add(key)
-                waiting.append(known[key])
-    return [function for key, function in known.items() if key in found]
 
 
 def keep_nodes(graph: Graph, nodes: list[gs.Node]) -> None:
     """Leaves these nodes, in their order, and takes out what was there for the others alone: constants that nothing reads
     any more, functions that nothing calls, operator sets that nothing is of.
     """
-    kept = {id(node) for node in with_inner(nodes)}
-    gone = [node for node in with_inner(graph.nodes) if id(node) not in kept]
+    index, kept = GraphIndex(graph), set(map(id, nodes))
+    edits = Edits(index)
+    for node in graph.nodes:
+        if id(node) not in kept:
+            edits.remove(node)
+    index.finish()
     graph.nodes[:] = nodes
-    _untie(gone)
     drop_unread(graph)
-    graph.functions[:] = needed_functions(graph)
-    drop_imports(graph)
+    graph.functions[:] = needed_functions(graph.functions, with_inner(nodes))
+    drop_imports(GraphIndex(graph))
 
 
 def drop_unread(graph: Graph) -> None:
@@ -89,34 +56,6 @@ def drop_unread(graph: Graph) -> None:
         if tensors[0] is not None and id(tensors[0]) in alive:
             read.update(id(tensor) for tensor in tensors[1:] if tensor is not None)
     graph.initializers = [tensor for tensor in graph.initializers if id(tensor) in read]
-
-
-def drop_imports(graph: Graph) -> None:
-    """Takes out the imports of operator sets that no node is of; ONNX's own stays."""
-    needed = {node.domain or "" for node in with_inner(graph.nodes)} | {"", "ai.onnx"}
-    for function in graph.functions:
-        needed.update(opset_versions(function))
-        needed.update(node.domain or "" for node in with_inner(function.nodes))
-    if any(entry.domain not in needed for entry in graph.import_domains):
-        graph.import_domains = [entry for entry in graph.import_domains if entry.domain in needed]
-
-
-def _untie(gone: list[gs.Node]) -> None:
-    """Has tensors forget nodes that are not there any more."""
-    dead = set(map(id, gone))
-    touched = {id(tensor): tensor for node in gone for tensor in (*node.inputs, *node.outputs)}
-    for tensor in touched.values():
-        tie(
-            tensor,
-            [node for node in makers(tensor) if id(node) not in dead],
-            [node for node in users(tensor) if id(node) not in dead],
-        )
-    for node in gone:
-        list.clear(node.inputs)
-        list.clear(node.outputs)
-
-
-__all__ = ["Function", "drop_imports", "drop_unread", "keep_nodes", "key_of", "needed_functions", "with_inner"]
 
 
 # A part of a model as a model of its own: what leads from some tensors to others.
@@ -186,7 +125,9 @@ def cut_out(
         raise RewriterError(_not_given(missing, outputs, model_inputs, start is None))
     read = {id(tensor) for tensor in (*leaves, *outputs)}
     inputs = [tensor for tensor in start or () if id(tensor) in read]
-    inputs += list({id(t): t for t in (*(t for t in graph.inputs if _among(t, needed)), *needed)}.values())
+    needed_ids = set(map(id, needed))
+    inputs += [tensor for tensor in graph.inputs if id(tensor) in needed_ids]
+    inputs += [tensor for tensor in needed if id(tensor) not in model_inputs]
     notes = [f"{tensor.name!r} is not read by what leads to the outputs" for tensor in start or () if id(tensor) not in read]
     ports = Ports(Facts(index, model.overridable), types)
     ports.declare(inputs, "input")
@@ -196,7 +137,7 @@ def cut_out(
     _free(graph, inputs)
     _rename_given(index, nodes, inputs)
     keep_nodes(graph, nodes)
-    graph.inputs, graph.outputs = _unlisted(inputs), outputs
+    graph.inputs, graph.outputs = inputs, outputs
     return Extracted(inputs, outputs, len(nodes), total, notes)
 
 
@@ -251,14 +192,6 @@ def _rename_given(index: GraphIndex, nodes: list[gs.Node], inputs: list[gs.Tenso
                 node.outputs[position] = new_variable(index.names.fresh(f"{tensor.name}_unused"))
 
 
-def _unlisted(inputs: list[gs.Tensor]) -> list[gs.Tensor]:
-    return [tensor for tensor in inputs if not isinstance(tensor, gs.Constant)]
-
-
-def _among(tensor: gs.Tensor, tensors: list[gs.Tensor]) -> bool:
-    return any(tensor is other for other in tensors)
-
-
 # `rewriter extract`: a part of a model, checked against the whole.
 
 
@@ -284,13 +217,13 @@ def extracted(
         *(f"output  {shown(tensor)}" for tensor in cut.outputs),
     ]
     command = command_text("extract", [("--from", start or ()), ("--to", to), ("--type", types)], auto_inputs=auto_inputs)
-    return finish(
-        model, [source], command, did, cut.notes, checks or Checks(), lambda c, most: _agreement(source, cut, c, most)
-    )
+    return finish(model, [source], command, did, cut.notes, checks, as_in(source, model))
 
 
-def _agreement(source: Opened, cut: Extracted, part: Candidate, most: int) -> Agreement:
-    return same_as_whole(source, [part], [t.name for t in cut.inputs], [t.name for t in cut.outputs], most)
+def as_in(source: Opened, result: Model, bound: Bound | None = None) -> Numbers:
+    """Compares what a result computes with what the whole model computes for the same tensors. `bound` as for `agreement`."""
+    inputs, outputs = ([tensor.name for tensor in ports] for ports in (result.graph.inputs, result.graph.outputs))
+    return lambda candidate, most: same_as_whole(source, [candidate], inputs, outputs, most, bound)
 
 
 def same_as_whole(

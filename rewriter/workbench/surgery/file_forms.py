@@ -28,12 +28,13 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model, load
 from rewriter.core.graph.model_text import SHOWN
 from rewriter.core.onnxfile import external_data
-from rewriter.core.onnxfile import external_data as copy_external_data
 from rewriter.core.onnxfile.files import read_bytes
 from rewriter.core.onnxfile.tensors import read_tensor, text_or_bytes
-from rewriter.core.onnxfile.weights_apart import FIELDS, Payload, WeightFile, completed, digest, payload_of
-from rewriter.core.onnxfile.write import check_target, transfer, write_all, write_bytes, write_file
+from rewriter.core.onnxfile.weights_apart import FIELDS, Payload, completed, digest, length, payload_of, write_pieces
+from rewriter.core.onnxfile.write import check_target, write_bytes, write_file
 from rewriter.trust.proof import judges
+from rewriter.workbench.surgery.data_files import DataFiles
+from rewriter.workbench.surgery.opened import messages
 
 # Protobuf's JSON, written so that protobuf reads it: its own reader finds the shortest form of the largest float too large.
 
@@ -189,7 +190,7 @@ def shown_text(model: Model) -> str:
     """A model as text, with the SHA-256 of weights in place of these."""
     proto = model.sketch()
     for tensor, content, field in _moved(proto):
-        _refer(tensor, {"sha256": digest([content]), "length": _length(content)}, field)
+        _refer(tensor, {"sha256": digest([content]), "length": length([content])}, field)
     return judges.print_text(_printable(proto).SerializeToString())
 
 
@@ -201,15 +202,15 @@ def write(model: Model, target: Path, *, force: bool = False) -> list[Path]:
     """
     proto = model.sketch()
     if model.folder is not None:
-        copy_external_data.copy_data_files(proto, model.folder, target.parent, force)
+        external_data.copy_data_files(proto, model.folder, target.parent, force)
     contents: list[bytes | Payload] = []
     end = 0
     for tensor, content, field in _moved(proto):
-        length = _length(content)
-        place = {"location": _data(target).name, "offset": end, "length": length, "checksum": digest([content])}
+        size = length([content])
+        place = {"location": _data(target).name, "offset": end, "length": size, "checksum": digest([content])}
         _refer(tensor, place, field)
         contents.append(content)
-        end += length
+        end += size
     text = judges.print_text(_printable(proto).SerializeToString())
     rest = missing(proto, _parsed(text, "ONNX's text cannot say all of this model, another form can (.json, .textproto)"))
     written = [(target, text.encode())]
@@ -219,7 +220,7 @@ def write(model: Model, target: Path, *, force: bool = False) -> list[Path]:
     for file in files:
         check_target(file, force)
     if contents:
-        write_file(_data(target), lambda descriptor: _fill(descriptor, contents), force)
+        write_file(_data(target), lambda descriptor: write_pieces(descriptor, contents), force)
     for path, data in reversed(written):
         write_bytes(path, data, force)
     if not rest and force:
@@ -243,7 +244,7 @@ def read(text: str, path: Path) -> tuple[Model, list[str]]:
             raise RewriterError(f"{_rest(path)}: not a file that was written next to a text: {error}") from None
         if left:
             notes.append(f"{left:,} things in {_rest(path).name} are about what the text does not have any more")
-    files: dict[str, WeightFile] = {}
+    files = DataFiles()
     for tensor in external_data.tensors_of(proto):
         if not external_data.is_external(tensor):
             continue
@@ -293,12 +294,7 @@ def _as_bytes(tensor: onnx.TensorProto) -> None:
 
 
 def _nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    waiting = [*proto.graph.node, *(node for function in proto.functions for node in function.node)]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for attribute in node.attribute:
-            waiting.extend(node for graph in (attribute.g, *attribute.graphs) for node in graph.node)
+    return (message for message in messages(proto) if isinstance(message, onnx.NodeProto))
 
 
 def _tensors(attribute: onnx.AttributeProto) -> list[onnx.TensorProto]:
@@ -377,27 +373,14 @@ def _plain(name: str, form: re.Pattern[str]) -> str:
     return name if form.fullmatch(name) else re.sub("[^A-Za-z_0-9]", "_", name) or "_"
 
 
-def _fill(descriptor: int, contents: Sequence[bytes | Payload]) -> None:
-    for content in contents:
-        if isinstance(content, bytes):
-            write_all(descriptor, content)
-        else:
-            content.file.check()
-            transfer(content.file.descriptor, content.offset, content.length, descriptor)
-
-
-def _put_in(tensor: onnx.TensorProto, entries: dict[str, str], path: Path, files: dict[str, WeightFile]) -> None:
+def _put_in(tensor: onnx.TensorProto, entries: dict[str, str], path: Path, files: DataFiles) -> None:
     """The bytes of a tensor from the file beside the text; what is long stays there until it is written."""
     place = external_data.reference(tensor)
-    folder = Path(os.path.abspath(path)).parent
-    if place.location not in files:
-        with external_data.opened(folder, place.location) as (descriptor, _):
-            files[place.location] = WeightFile(os.dup(descriptor), place.location)
-    file = files[place.location]
-    length = file.size - place.offset if place.length is None else place.length
-    if length < 0 or place.offset + length > file.size:
+    file = files.opened(Path(os.path.abspath(path)).parent, place.location)
+    size = file.size - place.offset if place.length is None else place.length
+    if size < 0 or place.offset + size > file.size:
         raise RewriterError(f"{path}: the data of {tensor.name!r} end behind the end of {place.location!r}")
-    found = Payload(file, place.offset, length, _NUMBERS.get(entries.get("field", _RAW), 0))
+    found = Payload(file, place.offset, size, _NUMBERS.get(entries.get("field", _RAW), 0))
     if "checksum" in entries and digest([found]) != entries["checksum"]:
         raise RewriterError(f"{path}: the data of {tensor.name!r} in {place.location!r} are others than its checksum says")
     tensor.ClearField("external_data")
@@ -419,10 +402,6 @@ def _put_numbers(tensor: onnx.TensorProto, field: str, data: bytes) -> None:
     if field not in ("int32_data", "int64_data", "uint64_data"):
         raise RewriterError(f"tensor {tensor.name!r}: {field!r} is no field for values")
     getattr(tensor, field).extend(array.tolist())
-
-
-def _length(content: bytes | Payload) -> int:
-    return len(content) if isinstance(content, bytes) else content.length
 
 
 BINARY, TEXT, JSON, PROTO_TEXT = "onnx", "onnxtxt", "json", "textproto"
@@ -487,7 +466,7 @@ def write_form(model: Model, target: Path, form: str, *, force: bool = False) ->
         return [target]
     text = _written(model, form)
     if model.folder is not None:
-        copy_external_data.copy_data_files(model.sketch(), model.folder, target.parent, force)
+        external_data.copy_data_files(model.sketch(), model.folder, target.parent, force)
     write_bytes(target, text.encode(), force)
     return [target]
 

@@ -137,14 +137,15 @@ def finish(
     command: str,
     did: list[str],
     notes: list[str],
-    checks: Checks,
+    checks: Checks | None,
     numbers: Numbers | None = None,
 ) -> Surgery:
-    """Checks and records a result.
+    """Checks and records a result. With `checks` None they are the usual ones.
 
     Raises:
         RewriterError: the result is less valid than what it was made of, or computes something else.
     """
+    checks = checks or Checks()
     notes = [*notes, *drop_stale_training(model.training_info, model.graph)]
     candidate, judged = judge(model, lambda: [source.read() for source in sources], runtime=checks.runtime != "no")
     done = Surgery(model, did, [*notes, *judged])

@@ -94,7 +94,7 @@ class FloatPlan:
         initializers = index.graph.initializers if isinstance(index.graph, Graph) else ()
         self.inputs = [*index.graph.inputs, *(tensor for tensor in initializers if tensor.name in facts.overridable)]
         self._main = set(map(id, self.inputs))
-        self.scopes = [scope for scope in index.scopes if not _in_function(scope)]
+        self.scopes = [scope for scope in index.scopes if not scope.is_function]
         self._concluded: dict[int, int] = {}
         self._conclude()
         self.kept |= {id(node) for node in self.nodes() if self._is_open(node)}
@@ -154,7 +154,7 @@ class FloatPlan:
 
     def _version(self, node: gs.Node) -> int:
         opsets = self.index.scope(node).opsets
-        return opsets.get(node.domain or "", opsets.get("", 1)) if (node.domain or "") != "ai.onnx" else opsets.get("", 1)
+        return opsets.get(schema.normal(node.domain or ""), opsets.get("", 1))
 
     def _conclude(self) -> None:
         """Concludes unknown element types from what else nodes read and make, as after operators without schemas."""
@@ -260,11 +260,3 @@ class FloatPlan:
                 if operand is tensor and user.op not in TAKES_ALL and self.wants(user, place) == target:
                     return True
         return False
-
-
-def _in_function(scope: Scope | None) -> bool:
-    while scope is not None:
-        if scope.is_function:
-            return True
-        scope = scope.parent
-    return False

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import onnx_graphsurgeon as gs
+from ml_dtypes import finfo
 from onnx import helper
 
 from rewriter.core.conditions.recorded_graph import Knowledge
@@ -18,6 +19,7 @@ from rewriter.core.engine.run import Hooks, run
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
 from rewriter.core.facts.single_node import single_node
+from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import Graph, new_constant, new_node, new_variable
@@ -35,17 +37,10 @@ from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish, size_of_runs
 from rewriter.workbench.surgery.float_plan import CASTS, FLOATS, TAKES_ALL, FloatPlan
 from rewriter.workbench.surgery.opened import Opened
-from rewriter.workbench.surgery.ports import Parts, names_in
+from rewriter.workbench.surgery.ports import Parts, names_in, reached
 from rewriter.workbench.surgery.same_numbers import Step, agreement
 
 Array = Any
-_LIMITS = {
-    1: (3.4028234663852886e38, 1.401298464324817e-45),
-    10: (65504.0, 5.960464477539063e-08),
-    11: (1.7976931348623157e308, 5e-324),
-    16: (3.3895313892515355e38, 9.183549615799121e-41),
-}
-"""By element type, the largest number and the smallest above zero."""
 
 
 @record(frozen=True, slots=True)
@@ -97,11 +92,15 @@ class FloatChange:
         moved = {id(tensor): tensor for tensor in all_tensors if plan.is_float(tensor)}
         changing = {number for number, tensor in moved.items() if not self._is_constant(tensor) and plan.makes(tensor)}
         outputs = [(scope, i) for scope in plan.scopes for i, t in enumerate(scope.graph.outputs) if plan.is_float(t)]
-        operand_changes = [
-            self._operand_change(node, place, changing) for node in plan.nodes() for place in range(len(node.inputs))
+        operands = [
+            (node, place, self._replaced(tensor, plan.wants(node, place), changing, node))
+            for node in plan.nodes()
+            for place, tensor in enumerate(node.inputs)
+            if plan.is_float(tensor)
         ]
-        operands = [one for one in operand_changes if one is not None]
-        output_changes = [(scope, i, self._output_change(scope, i, changing)) for scope, i in outputs]
+        replaced_outputs = [
+            (scope, i, self._replaced(scope.graph.outputs[i], plan.hands_out(scope), changing)) for scope, i in outputs
+        ]
         attributes = [(node, self._attributes(node)) for node in plan.nodes()]
         needless = [node for node in plan.nodes() if node.op in CASTS and self._is_needless(node, changing)]
         index.finish()
@@ -110,15 +109,16 @@ class FloatChange:
                 node.attrs = {**node.attrs, **changed}
         for number in changing:
             self._declare(moved[number])
-        for node, place, tensor in operands:
-            node.inputs[place] = tensor
-        for scope, i, tensor in output_changes:
+        for node, place, other in operands:
+            if other is not None:
+                node.inputs[place] = other
+        for scope, i, tensor in replaced_outputs:
             if tensor is not None:
                 self._hand_out(scope, i, tensor)
         for scope in plan.scopes:
             self._place(scope)
         output_ids = {id(tensor) for scope in plan.scopes for tensor in scope.graph.outputs}
-        self._drop_needless(set(map(id, needless)), output_ids)
+        self._drop_needless(needless)
         self._take_names(output_ids)
 
     def _declare(self, tensor: gs.Tensor) -> None:
@@ -130,27 +130,15 @@ class FloatChange:
 
     # --- operands ----------------------------------------------------------------------------------------------------------
 
-    def _operand_change(self, node: gs.Node, place: int, changing: set[int]) -> tuple[gs.Node, int, gs.Tensor] | None:
-        """The tensor that an operand is to be instead of the one that it is."""
-        tensor = node.inputs[place]
-        if not self.plan.is_float(tensor):
-            return None
-        target = self.plan.wants(node, place)
+    def _replaced(self, tensor: gs.Tensor, target: bool, changing: set[int], reader: gs.Node | None = None) -> gs.Tensor | None:
+        """What a node reads, or a graph hands out, in place of a tensor, in the target type or not; None where that stays."""
         if self._is_constant(tensor):
-            other = self._constant(tensor) if target else self._within(tensor) if id(node) in self.plan.counted else None
-            return None if other is None else (node, place, other)
-        if node.op in TAKES_ALL:
+            if target:
+                return self._constant(tensor)
+            return self._within(tensor) if id(reader) in self.plan.counted else None
+        if target == (id(tensor) in changing) or (reader is not None and reader.op in TAKES_ALL):
             return None
-        if target == (id(tensor) in changing):
-            return None
-        return node, place, self._casted(tensor, target)
-
-    def _output_change(self, scope: Scope, place: int, changing: set[int]) -> gs.Tensor | None:
-        tensor = scope.graph.outputs[place]
-        target = self.plan.hands_out(scope)
-        if self._is_constant(tensor):
-            return self._constant(tensor) if target else None
-        return self._casted(tensor, target) if target != (id(tensor) in changing) else None
+        return self._casted(tensor, target)
 
     def _is_constant(self, tensor: gs.Tensor) -> bool:
         if self.plan.is_input(tensor):
@@ -177,7 +165,7 @@ class FloatChange:
         """A constant that is to stay as it is, without the numbers that what is computed from it could not be cast with."""
         found = self._clamped.get(id(tensor))
         if found is None:
-            array, largest = self._values(tensor), _LIMITS[self.plan.target][0]
+            array, largest = self._values(tensor), self._limits()[0]
             if not (np.isfinite(array) & (np.abs(array) > largest)).any():
                 return None
             name = self.index.names.fresh(f"{tensor.name}_clipped")
@@ -185,10 +173,15 @@ class FloatChange:
             self._clamped[id(tensor)] = found = new_constant(name, kept)
         return found
 
+    def _limits(self) -> tuple[float, float]:
+        """The largest number of the target type, and the smallest above zero."""
+        found = finfo(numpy_dtype(self.plan.target))  # type: ignore[no-untyped-call]
+        return float(found.max), float(found.smallest_subnormal)
+
     def _rounded(self, name: str, array: Array) -> Array:
         dtype = numpy_dtype(self.plan.target)
         assert dtype is not None
-        largest, least = _LIMITS[self.plan.target]
+        largest, least = self._limits()
         wide = array.astype(np.float64) if array.dtype.itemsize < 4 else array
         with np.errstate(over="ignore", under="ignore"):
             over = np.isfinite(wide) & (np.abs(wide) > largest)
@@ -250,29 +243,24 @@ class FloatChange:
         types = [self.plan.target if id(t) in changing else self.plan.dtype(t) for t in (operand, result)]
         return types[0] == types[1] == self.plan.target and not self._is_constant(operand)
 
-    def _drop_needless(self, casts: set[int], output_ids: set[int]) -> None:
+    def _drop_needless(self, casts: Sequence[gs.Node]) -> None:
         """Takes out casts to what is there already, and constants that nobody reads now and no graph gives out."""
+        index = GraphIndex(self.index.graph)
+        edits = Edits(index)
+        for node in casts:
+            if not index.output_of(node.outputs[0]):
+                edits.replace_uses(node.outputs[0], node.inputs[0])
+                edits.remove(node)
+                self.casts -= 1
+        unread = {number for number, (old, _) in self._constants.items() if not index.is_used(old)}
+        for old, _ in self._constants.values():
+            maker = index.producer(old)
+            if maker is not None and id(old) in unread:
+                edits.remove(maker)
+        index.finish()
         for scope in self.plan.scopes:
-            graph = scope.graph
-            dead = set()
-            for node in graph.nodes:
-                output = node.outputs[0] if node.outputs else None
-                if output is None or id(output) in output_ids:
-                    continue
-                if id(node) in casts:
-                    for user in list(output.outputs):
-                        for place, operand in enumerate(user.inputs):
-                            if operand is output:
-                                user.inputs[place] = node.inputs[0]
-                    self.casts -= 1
-                if id(node) in casts or (id(output) in self._constants and not output.outputs):
-                    dead.add(id(node))
-                    node.inputs.clear()
-            if dead:
-                graph.nodes[:] = [node for node in graph.nodes if id(node) not in dead]
-            unread = {id(old) for old, _ in self._constants.values() if not old.outputs and id(old) not in output_ids}
-            if isinstance(graph, Graph):
-                graph.initializers = [tensor for tensor in graph.initializers if id(tensor) not in unread]
+            if isinstance(scope.graph, Graph):
+                scope.graph.initializers = [tensor for tensor in scope.graph.initializers if id(tensor) not in unread]
 
     def _take_names(self, output_ids: set[int]) -> None:
         """Constants get the names of those that they took the places of, also among the inputs of the model."""
@@ -409,11 +397,7 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
 
 def _may_lack(node: gs.Node, dtype: str, plan: FloatPlan) -> bool:
     """Whether it is worth asking: casts that ONNX Runtime puts in do not help where the kernel is there and refuses to run."""
-    return dtype in _MAY_LACK or node.op in SAYS_AT_RUN or not _reads_floats(node, plan)
-
-
-def _reads_floats(node: gs.Node, plan: FloatPlan) -> bool:
-    return any(plan.is_float(tensor) for tensor in node.inputs)
+    return dtype in _MAY_LACK or node.op in SAYS_AT_RUN or not any(map(plan.is_float, node.inputs))
 
 
 def _lacks_kernel(node: gs.Node, plan: FloatPlan) -> bool:
@@ -455,21 +439,8 @@ def _kept(index: GraphIndex, texts: Iterable[str]) -> list[gs.Node]:
 
 def _between(index: GraphIndex, first: Sequence[gs.Node], last: Sequence[gs.Node]) -> list[gs.Node]:
     """The nodes on the ways from some nodes to others, these included."""
-    behind = _reached(first, lambda node: index.followers(node))
-    before = _reached(last, lambda node: index.before(node))
+    behind, before = reached(first, index.followers), reached(last, index.before)
     return [node for number, node in behind.items() if number in before]
-
-
-def _reached(start: Sequence[gs.Node], near: object) -> dict[int, gs.Node]:
-    assert callable(near)
-    found: dict[int, gs.Node] = {}
-    waiting = list(start)
-    while waiting:
-        node = waiting.pop()
-        if id(node) not in found:
-            found[id(node)] = node
-            waiting += near(node)
-    return found
 
 
 def _compare(source: Opened, result: Candidate, done: Surgery, most: int) -> None:

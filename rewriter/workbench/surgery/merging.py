@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,21 +18,19 @@ from rewriter.core.graph.index import GraphIndex, NameTable
 from rewriter.core.graph.metadata import HISTORY
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import Function, Graph, Node
-from rewriter.core.graph.scopes import opset_versions
-from rewriter.core.graph.values import Constant, LazyTensor, constant_array, elem_type, static_shape
-from rewriter.core.onnxfile import external_data
-from rewriter.core.onnxfile.weights_apart import digest, payload_of
+from rewriter.core.graph.scopes import FunctionKey, callee, key_of, opset_versions, with_inner
+from rewriter.core.graph.values import Constant, constant_array, elem_type, static_shape
+from rewriter.core.onnxfile.weights_apart import Payload, digest
 from rewriter.core.record import field, record
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.trust.stamp import Unreadable, dumps, history
 from rewriter.workbench.style import counted
-from rewriter.workbench.surgery.data_files import size_of_proto
+from rewriter.workbench.surgery.data_files import DataFiles
 from rewriter.workbench.surgery.edition import edit
-from rewriter.workbench.surgery.extract import FunctionKey, called, key_of, with_inner
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
 from rewriter.workbench.surgery.opset_conversion import align, convert_opset, set_versions
-from rewriter.workbench.surgery.ports import names_in, same_each_time, shown
+from rewriter.workbench.surgery.ports import names_in, same_each_time, shown, tensors_of
 from rewriter.workbench.surgery.same_numbers import Agreement, Step, agreement
 
 # Local functions of models that become one: equal ones are one, others of one name get another.
@@ -67,18 +63,18 @@ def _nodes(model: Model) -> Iterator[gs.Node]:
 
 
 def _calls(model: Model) -> set[FunctionKey]:
-    return set(map(called, _nodes(model)))
+    return set(map(callee, _nodes(model)))
 
 
 def _calls_any(function: gs.Function, keys: set[FunctionKey]) -> bool:
-    return any(called(node) in keys for node in with_inner(function.nodes))
+    return any(callee(node) in keys for node in with_inner(function.nodes))
 
 
 def _rename(model: Model, names: dict[FunctionKey, str]) -> list[str]:
     """Gives functions other names, also where they are called; what was renamed, in words."""
     if names:
         for node in _nodes(model):
-            node.op = names.get(called(node), node.op)
+            node.op = names.get(callee(node), node.op)
         for key, function in _functions(model).items():
             function.name = names.get(key, function.name)
     return [f"{key[0]}::{key[1]} -> {name}" for key, name in names.items()]
@@ -112,8 +108,7 @@ def _free_name(key: FunctionKey, taken: set[FunctionKey]) -> str:
 
 # Initializers and constants that two models have both, found by their contents, weights in files without loading them.
 
-_RAW_DATA = 9  # the field
-_AT_ONCE = 1 << 20
+_STRING = int(onnx.TensorProto.STRING)
 _BEGINNING = 256  # bytes that mostly tell two initializers apart
 
 
@@ -123,6 +118,7 @@ class Known:
     def __init__(self, tensors: list[gs.Tensor]) -> None:
         self._by_type: dict[tuple[Any, ...], list[Constant]] = {}
         self._digests: dict[int, str | None] = {}
+        self._files = DataFiles()
         for tensor in tensors:
             self.add(tensor)
 
@@ -137,8 +133,8 @@ class Known:
         candidates = self._by_type.get(_type(tensor))
         if not candidates:
             return None
-        first = beginning(tensor)
-        candidates = [other for other in candidates if first is None or beginning(other) in (None, first)]
+        first = self._beginning(tensor)
+        candidates = [other for other in candidates if first is not None and self._beginning(other) == first]
         wanted = self._digest(tensor) if candidates else None
         found = [other for other in candidates if wanted is not None and self._digest(other) == wanted]
         return next((other for other in found if other.name == tensor.name), found[0] if found else None)
@@ -146,54 +142,26 @@ class Known:
     def _digest(self, tensor: Constant) -> str | None:
         if id(tensor) not in self._digests:
             try:
-                self._digests[id(tensor)] = contents_digest(tensor)
+                self._digests[id(tensor)] = digest([self._contents(tensor)])
             except RewriterError:
                 self._digests[id(tensor)] = None
         return self._digests[id(tensor)]
 
+    def _beginning(self, tensor: Constant) -> bytes | None:
+        """The first bytes of an initializer; None where it cannot be read."""
+        try:
+            found = self._contents(tensor)
+            return (
+                found[:_BEGINNING] if isinstance(found, bytes) else found.file.read(found.offset, min(_BEGINNING, found.length))
+            )
+        except RewriterError:
+            return None
 
-def beginning(tensor: Constant) -> bytes | None:
-    """The first bytes of an initializer that is in a file; None for others, of which the digest costs little."""
-    values = tensor._values
-    if not isinstance(values, LazyTensor) or not isinstance(values.proto, onnx.TensorProto):
-        return None
-    try:
-        left_out = payload_of(values.proto)
-        if left_out is not None and left_out.field == _RAW_DATA:
-            return left_out.file.read(left_out.offset, min(_BEGINNING, left_out.length))
-        if external_data.is_external(values.proto) and values.folder is not None:
-            place = external_data.reference(values.proto)
-            with external_data.opened(values.folder, place.location) as (descriptor, _):
-                return os.pread(descriptor, min(_BEGINNING, size_of_proto(values.proto)), place.offset)
-    except RewriterError:
-        return None
-    return bytes(values.proto.raw_data[:_BEGINNING]) if values.proto.HasField("raw_data") else None
-
-
-def contents_digest(tensor: Constant) -> str:
-    """SHA-256 of the bytes of an initializer; equal ones may be stored in different ways. Raises RewriterError."""
-    values = tensor._values
-    if isinstance(values, LazyTensor) and isinstance(values.proto, onnx.TensorProto):
-        proto = values.proto
-        left_out = payload_of(proto)
-        if left_out is not None and left_out.field == _RAW_DATA:
-            return digest([left_out])
-        if external_data.is_external(proto) and values.folder is not None:
-            return _external_digest(proto, values.folder)
-        if proto.HasField("raw_data"):
-            return sha256(proto.raw_data).hexdigest()
-    array = constant_array(tensor)
-    data = repr(array.tolist()).encode() if array.dtype.hasobject else None
-    return sha256(array.tobytes() if data is None else data).hexdigest()
-
-
-def _external_digest(proto: onnx.TensorProto, folder: Path) -> str:
-    place, size = external_data.reference(proto), size_of_proto(proto)
-    found = sha256()
-    with external_data.opened(folder, place.location) as (descriptor, _):
-        for offset in range(place.offset, place.offset + size, _AT_ONCE):
-            found.update(os.pread(descriptor, min(_AT_ONCE, place.offset + size - offset), offset))
-    return found.hexdigest()
+    def _contents(self, tensor: Constant) -> bytes | Payload:
+        """The bytes of an initializer; equal ones may be stored in different ways. Raises RewriterError."""
+        if tensor.elem_type == _STRING:
+            return repr(constant_array(tensor).tolist()).encode()
+        return self._files.contents(tensor)
 
 
 def _type(tensor: Constant) -> tuple[Any, ...]:
@@ -299,8 +267,8 @@ def _name_apart(one: GraphIndex, other: GraphIndex, wired: Mapping[int, gs.Tenso
     """Gives tensors and nodes of the second graph other names where the first has theirs, unless callers know them: then the
     first gives way.
     """
-    own = {id(tensor): tensor for tensor in _tensors(one)}
-    theirs = {id(t): t for t in _tensors(other) if id(t) not in own and id(t) not in wired}
+    own = {id(tensor): tensor for tensor in tensors_of(one)}
+    theirs = {id(t): t for t in tensors_of(other) if id(t) not in own and id(t) not in wired}
     names = NameTable(tensor.name for tensor in chain(own.values(), theirs.values()))
     fixed = {tensor.name for tensor in theirs.values() if id(tensor) in known}
     for tensor in own.values():
@@ -318,23 +286,6 @@ def _name_apart(one: GraphIndex, other: GraphIndex, wired: Mapping[int, gs.Tenso
             node.name = table.fresh(node.name)
 
 
-def _tensors(index: GraphIndex) -> Iterator[gs.Tensor]:
-    """The tensors of the main graph and of bodies, some of them several times."""
-    for scope in index.scopes:
-        if scope.is_function:
-            continue
-        graph = scope.graph
-        initializers = graph.initializers if isinstance(graph, Graph) else ()
-        for part in (
-            graph.inputs,
-            graph.outputs,
-            initializers,
-            *(n.inputs for n in graph.nodes),
-            *(n.outputs for n in graph.nodes),
-        ):
-            yield from (tensor for tensor in part if tensor.name)
-
-
 # `rewriter merge`: several models as one, checked against them.
 
 # Which inputs of models are which outputs of models before them.
@@ -350,32 +301,24 @@ class Port:
     tensor: gs.Tensor
 
 
-@record(slots=True)
-class Wiring:
-    """How models hang together.
-
-    Attributes:
-        wires: for inputs, by id(), the outputs of earlier models that they are, or the inputs that they share.
-        read: outputs, by id(), that became inputs.
-    """
-
-    wires: dict[int, Port] = field(default_factory=dict)
-    read: set[int] = field(default_factory=set)
-
-
 class Joints:
     """Finds the joints of models.
 
     Args:
         models: in the order in which they run.
         names: what people call them, besides by their numbers.
+
+    Attributes:
+        wires: for inputs, by id(), the outputs of earlier models that they are, or the inputs that they share.
+        read: outputs, by id(), that became inputs.
     """
 
     def __init__(self, models: Sequence[Model], names: Sequence[str]) -> None:
         self._names = names
         self._inputs = [Port(i, tensor) for i, model in enumerate(models) for tensor in model.graph.inputs]
         self._outputs = [Port(i, tensor) for i, model in enumerate(models) for tensor in model.graph.outputs]
-        self.found = Wiring()
+        self.wires: dict[int, Port] = {}
+        self.read: set[int] = set()
 
     def map(self, text: str) -> None:
         """`OUTPUT=INPUT`, each as a name, or with the model before it: `a.out=b.in`. Raises RewriterError."""
@@ -401,7 +344,7 @@ class Joints:
     def by_names(self) -> None:
         """Wires inputs to outputs of the same name, of the last model before that has one."""
         for port in self._inputs:
-            if id(port.tensor) in self.found.wires:
+            if id(port.tensor) in self.wires:
                 continue
             before = [one for one in self._outputs if one.model < port.model and one.tensor.name == port.tensor.name]
             if before:
@@ -425,11 +368,11 @@ class Joints:
             first: dict[str, Port] = {}
             for port in self._inputs:
                 name = port.tensor.name
-                if id(port.tensor) in self.found.wires or not (name == pattern or fnmatchcase(name, pattern)):
+                if id(port.tensor) in self.wires or not (name == pattern or fnmatchcase(name, pattern)):
                     continue
                 if name in first:
                     _check_types(first[name].tensor, port.tensor, "be shared with")
-                    self.found.wires[id(port.tensor)] = first[name]
+                    self.wires[id(port.tensor)] = first[name]
                     shared = True
                 first.setdefault(name, port)
             if not shared and not _is_pattern(pattern):
@@ -440,7 +383,7 @@ class Joints:
         seen: dict[str, tuple[str, Port]] = {}
         for what, ports in (("input", self._inputs), ("output", self._outputs)):
             for port in ports:
-                if id(port.tensor) in self.found.wires or id(port.tensor) in self.found.read:
+                if id(port.tensor) in self.wires or id(port.tensor) in self.read:
                     continue
                 other = seen.setdefault(port.tensor.name, (what, port))
                 if other[1].tensor is port.tensor or other[1].model == port.model:
@@ -451,11 +394,11 @@ class Joints:
                 raise RewriterError(f"{message}; {share}--prefix keeps them apart")
 
     def _wire(self, output: Port, taken: Port) -> None:
-        if id(taken.tensor) in self.found.wires:
+        if id(taken.tensor) in self.wires:
             raise RewriterError(f"input {taken.tensor.name!r} of {self._names[taken.model]} is mapped twice")
         _check_types(output.tensor, taken.tensor, "be given to")
-        self.found.wires[id(taken.tensor)] = output
-        self.found.read.add(id(output.tensor))
+        self.wires[id(taken.tensor)] = output
+        self.read.add(id(output.tensor))
 
     def _ports(self, ports: list[Port], text: str) -> list[Port]:
         exact = [port for port in ports if port.tensor.name == text]
@@ -542,25 +485,24 @@ def merge(models: Sequence[Model], plan: Plan, names: Sequence[str] = ()) -> Mer
     own = [[[t.name for t in ports] for ports in (m.graph.inputs, m.graph.outputs)] for m in models]
     _prefix(models, plan.prefixes, plan.share)
     joints = _joints(models, names, plan)
-    wiring = joints.found
     result = Merged(models[0], notes=converted)
-    between = _trace(result, models, own, wiring)
+    between = _trace(result, models, own, joints)
     versions = align(models, names)
     ir_version = max(int(model.graph.ir_version or 0) for model in models) or None
     for model in models:
         set_versions(model, versions, ir_version)
     outputs = [tensor for model in models for tensor in model.graph.outputs]
-    known = {id(tensor) for model in models for tensor in model.graph.inputs if id(tensor) not in wiring.wires}
-    known |= {id(tensor) for tensor in outputs if id(tensor) not in wiring.read}
+    known = {id(tensor) for model in models for tensor in model.graph.inputs if id(tensor) not in joints.wires}
+    known |= {id(tensor) for tensor in outputs if id(tensor) not in joints.read}
     for model, name in zip(models[1:], names[1:], strict=True):
-        wires = {id(t): wiring.wires[id(t)].tensor for t in model.graph.inputs if id(t) in wiring.wires}
+        wires = {id(t): joints.wires[id(t)].tensor for t in model.graph.inputs if id(t) in joints.wires}
         result.notes += join(models[0], model, wires, known)
         _take_metadata(result, model, name)
         _take_configurations(result.model, model, name)
         if model.training_info:
             result.notes.append(f"the training information of {name} is left out")
     graph = models[0].graph
-    graph.outputs = [tensor for tensor in outputs if id(tensor) not in wiring.read]
+    graph.outputs = [tensor for tensor in outputs if id(tensor) not in joints.read]
     if plan.outputs is not None:
         graph.outputs = _chosen(plan.outputs, outputs, "output")
     if not graph.outputs:
@@ -614,7 +556,7 @@ def merged(sources: Sequence[Opened], plan: Plan, checks: Checks | None = None) 
         return agreement(candidate, before, after, list(result.wanted.values()), most=most)
 
     command = command_text("merge", lists, beside=plan.beside)
-    return finish(result.model, sources, command, did, result.notes, checks or Checks(), numbers)
+    return finish(result.model, sources, command, did, result.notes, checks, numbers)
 
 
 def _labels(sources: Sequence[Opened]) -> list[str]:
@@ -648,19 +590,19 @@ def _joints(models: Sequence[Model], names: Sequence[str], plan: Plan) -> Joints
     if not plan.beside:
         joints.by_names()
     joints.share(names_in(plan.share, lambda name: False))
-    if not plan.beside and not joints.found.wires and not joints.by_position():
+    if not plan.beside and not joints.wires and not joints.by_position():
         raise RewriterError("no input has the name of an output of a model before; connect them with --map, or use --beside")
     joints.clashes()
     return joints
 
 
-def _trace(result: Merged, models: Sequence[Model], own: list[list[list[str]]], wiring: Wiring) -> dict[int, str]:
+def _trace(result: Merged, models: Sequence[Model], own: list[list[list[str]]], joints: Joints) -> dict[int, str]:
     """Notes what the inputs and outputs of each piece are called while the pieces run one after the other; the names of
     outputs by id().
     """
     labels = {id(tensor): f"{number}:{tensor.name}" for number, model in enumerate(models) for tensor in model.graph.outputs}
     for (inputs, outputs), model in zip(own, models, strict=True):
-        ports = [(tensor, wiring.wires.get(id(tensor))) for tensor in model.graph.inputs]
+        ports = [(tensor, joints.wires.get(id(tensor))) for tensor in model.graph.inputs]
         sources = [tensor.name if port is None else labels.get(id(port.tensor), port.tensor.name) for tensor, port in ports]
         result.inputs.append(dict(zip(inputs, sources, strict=True)))
         result.outputs.append(dict(zip(outputs, (labels[id(tensor)] for tensor in model.graph.outputs), strict=True)))

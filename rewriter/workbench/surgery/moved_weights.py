@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import onnx
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.values import Constant, LazyTensor
-from rewriter.core.onnxfile import external_data
-from rewriter.core.onnxfile.weights_apart import Payload, WeightFile
+from rewriter.core.onnxfile.weights_apart import Payload
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.data_files import (
     LEAST,
+    DataFiles,
     bring_in_others,
     constants,
     external,
     in_attributes,
     save_apart,
     size_of,
-    size_of_proto,
 )
-from rewriter.workbench.surgery.extract import same_as_whole
+from rewriter.workbench.surgery.extract import as_in
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
 
-_RAW_DATA = 9
 _STRING = 8
 _WHOLE = frozenset((6, 7))
 """Element types of shapes and axes, which shape inference reads and ONNX Runtime does not look up in other files for it."""
@@ -62,7 +58,7 @@ def apart(source: Opened, *, least: int = LEAST, location: str | None = None, ch
 def inside(source: Opened, checks: Checks | None = None) -> Surgery:
     """A model with all its weights in it. Raises RewriterError when these are missing."""
     model = source.read()
-    files: dict[tuple[Path, str], WeightFile] = {}
+    files = DataFiles()
     others = bring_in_others(model)
     moved = [*filter(external, constants(model)), *in_attributes(model)]
     for tensor in moved:
@@ -73,9 +69,7 @@ def inside(source: Opened, checks: Checks | None = None) -> Surgery:
 
 
 def _finished(model: Model, source: Opened, command: str, checks: Checks | None) -> Surgery:
-    inputs, outputs = ([tensor.name for tensor in ports] for ports in (model.graph.inputs, model.graph.outputs))
-    compared = lambda candidate, most: same_as_whole(source, [candidate], inputs, outputs, most)  # noqa: E731
-    return finish(model, [source], command, [], [], checks or Checks(), compared)
+    return finish(model, [source], command, [], [], checks, as_in(source, model))
 
 
 def _may_go(tensor: Constant, least: int) -> bool:
@@ -85,23 +79,13 @@ def _may_go(tensor: Constant, least: int) -> bool:
     return size_of(tensor) >= (max(least, LEAST) if sizes else least)
 
 
-def _inside(tensor: Constant, files: dict[tuple[Path, str], WeightFile]) -> onnx.TensorProto:
+def _inside(tensor: Constant, files: DataFiles) -> onnx.TensorProto:
     """The message of a constant that says where its bytes are to be copied from."""
-    proto, folder = tensor._values.proto, tensor._values.folder
-    place, size = external_data.reference(proto), size_of_proto(proto)
-    if folder is None or (place.length is not None and place.length != size):
-        raise RewriterError(f"tensor {tensor.name!r}: its data in {place.location!r} do not fit its type and shape")
-    key = (folder, place.location)
-    if key not in files:
-        import os
-
-        with external_data.opened(folder, place.location) as (descriptor, _):
-            files[key] = WeightFile(os.dup(descriptor), place.location)
-    if place.offset + size > files[key].size:
-        raise RewriterError(f"tensor {tensor.name!r}: its data end behind the end of {place.location!r}")
+    place = files.contents(tensor)
+    assert isinstance(place, Payload)
     copy = onnx.TensorProto()
-    copy.CopyFrom(proto)
+    copy.CopyFrom(tensor._values.proto)
     copy.ClearField("external_data")
     copy.ClearField("data_location")
-    copy.MergeFromString(Payload(files[key], place.offset, size, _RAW_DATA).mark())
+    copy.MergeFromString(place.mark())
     return copy

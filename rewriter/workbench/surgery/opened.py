@@ -24,33 +24,29 @@ class Opened:
 
     Attributes:
         name: what people are told it is.
+        path: the file; None for a message.
     """
 
     def __init__(self, source: ModelSource, name: str = "", folder_handle: object = None) -> None:
         """`folder_handle` is what has to stay as long as the file is needed, as a folder that it was brought into."""
         self._folder_handle = folder_handle
         self._proto = source if isinstance(source, onnx.ModelProto) else None
-        self._path = None if isinstance(source, onnx.ModelProto) else Path(source)
-        self.name = name or ("the model" if self._path is None else str(self._path))
+        self.path = None if isinstance(source, onnx.ModelProto) else Path(source)
+        self.name = name or ("the model" if self.path is None else str(self.path))
         self._digest: str | None = None
-
-    @property
-    def path(self) -> Path | None:
-        """The file; None for a message."""
-        return self._path
 
     @property
     def file(self) -> Path:
         """The file, which the models that commands are given have."""
-        assert self._path is not None
-        return self._path
+        assert self.path is not None
+        return self.path
 
     def read(self) -> Model:
         """A model of one's own. Raises RewriterError when the file is missing or no model."""
         from rewriter.core.graph.model import Model, load
 
-        if self._path is not None:
-            return load(self._path)
+        if self.path is not None:
+            return load(self.path)
         assert self._proto is not None
         return Model.from_proto(self._proto)
 
@@ -70,12 +66,17 @@ class Opened:
 # Tensors inside attributes have doc strings, defaults of functions have them, and a newer ONNX may give them to anything.
 
 
-def messages(whole: Message) -> Iterator[Message]:
-    """A message and all that lie in it, the outer ones first. They may be changed: what is taken out of one is not visited."""
+def messages(whole: Message, leaves: tuple[type[Message], ...] = ()) -> Iterator[Message]:
+    """A message and all that lie in it, the outer ones first; of `leaves` what lies in them is not visited.
+
+    They may be changed: what is taken out of one is not visited.
+    """
     waiting = [whole]
     while waiting:
         message = waiting.pop()
         yield message
+        if isinstance(message, leaves):
+            continue
         for field, value in message.ListFields():
             if field.type == field.TYPE_MESSAGE:
                 waiting.extend([value] if isinstance(value, Message) else value)

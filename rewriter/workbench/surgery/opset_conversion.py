@@ -27,58 +27,28 @@ from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import written_names
 from rewriter.core.graph.save import newest_import
-from rewriter.core.graph.scopes import Scope, operator_key, opset_versions
-from rewriter.core.language import ast, schema
+from rewriter.core.graph.scopes import Scope, callee, key_of, operator_key, opset_versions, with_inner
+from rewriter.core.language import schema
 from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.language.meaning import takes
 from rewriter.core.language.operator_traits import having, of_form
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.language.schema import Formal, Operator
-from rewriter.core.language.walk import walk
 from rewriter.core.log import Log
 from rewriter.core.onnxfile.tensors import TensorType, encode
-from rewriter.core.record import record
 from rewriter.core.resources import resource
 from rewriter.core.rewriting.inline import inline_function
 from rewriter.core.rewriting.transaction import Rewriting
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.workbench.surgery.extract import called, key_of, same_as_whole, with_inner
+from rewriter.workbench.surgery.extract import as_in
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
-
-# What a step from one version of an operator domain to the next means for a node, and operators written out in others.
 
 # Operators that an older version lacks, written out in others: as the body by which ONNX itself defines them.
 
 
-def has_body(op: str, version: int) -> bool:
-    """Whether ONNX defines an operator by others that a version has."""
-    schema: Any = onnx.defs.get_schema(op, version, "")
-    return bool(schema.has_function or schema.has_context_dependent_function)
-
-
-def write_out(index: GraphIndex, overridable: Collection[str], nodes: Sequence[gs.Node], version: int) -> list[gs.Node]:
-    """Puts bodies in the place of nodes, whose operators have some in this version; those that stay where they are.
-
-    A body depends on what is known of the operands, and one that holds subgraphs is not written out.
-    """
-    facts = Facts(index, overridable)
-    context = Context(index, facts=facts)
-    edits = Edits(index)
-    left = []
-    for node in nodes:
-        function = _body(node, version, facts)
-        if function is None:
-            left.append(node)
-            continue
-        inline_function(Rewriting(context, edits, Bindings({}, {}), node, {}, index.scope(node)), node, function)
-    edits.sweep(())
-    index.finish()
-    return left
-
-
 def _body(node: gs.Node, version: int, facts: Facts) -> gs.Function | None:
-    """The body of a node as a local function; None where there is none for these operands."""
+    """The body of a node as a local function; None where there is none for what is known of the operands, and for subgraphs."""
     schema: Any = onnx.defs.get_schema(node.op, version, "")
     if any(isinstance(value, gs.Node.AttributeRef | gs.Graph) for value in node.attrs.values()):
         return None
@@ -166,14 +136,10 @@ MEANINGLESS = ("consumed_inputs",)
 """Attributes that say nothing of what is computed."""
 
 
-def stepped(before: int, after: int, domain: str = "") -> frozenset[str]:
-    """The operators that have a version of their own at the later of two neighbouring versions of a domain."""
-    return _stepped(max(before, after), domain)
-
-
 @cache
-def _stepped(version: int, domain: str) -> frozenset[str]:
-    return frozenset(op for op in schema.operators(domain) if version in schema.versions(op, domain))
+def _stepped(version: int) -> frozenset[str]:
+    """The operators that a version has anew, or in another way than the version before."""
+    return frozenset(op for op in schema.operators() if version in schema.versions(op))
 
 
 def keeps(node: gs.Node, before: int, after: int, domain: str = "") -> bool:
@@ -268,7 +234,7 @@ def align(models: Sequence[Model], names: Sequence[str]) -> dict[str, int]:
                 (
                     f"{name}: {why}"
                     for model, versions, name in zip(models, imports, names, strict=True)
-                    if domain in versions and (why := changed(model, domain, versions[domain], version))
+                    if domain in versions and (why := next(changes(model, domain, versions[domain], version), ""))
                 ),
                 "",
             )
@@ -281,19 +247,13 @@ def align(models: Sequence[Model], names: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def changed(model: Model, domain: str, before: int, after: int) -> str:
-    """Which node would mean something else in another version of its domain; "" when none would."""
-    return next(changes(model, domain, before, after), "")
-
-
 def changes(model: Model, domain: str, before: int, after: int) -> Iterator[str]:
     """The nodes that would mean something else in another version of their domain, a sentence each."""
     if before == after:
         return
     functions = {key_of(function) for function in model.graph.functions}
     for node in with_inner(model.graph.nodes):
-        own = node.domain or ""
-        if ("" if own == "ai.onnx" else own) != domain or called(node) in functions:
+        if schema.normal(node.domain or "") != domain or callee(node) in functions:
             continue
         if not keeps(node, before, after, domain):
             what = f"{node.op} {node.name!r}" if node.name else node.op
@@ -302,21 +262,21 @@ def changes(model: Model, domain: str, before: int, after: int) -> Iterator[str]
 
 def set_versions(model: Model, versions: dict[str, int], ir_version: int | None) -> None:
     """Has a model import these versions, and those domains besides that it does not have yet."""
-    graph = model.graph
+    _import(model.graph, versions)
+    model.graph.ir_version = ir_version
+
+
+def _import(graph: gs.Graph, versions: dict[str, int]) -> None:
     imports = []
     for entry in graph.import_domains:
-        domain = "" if entry.domain == "ai.onnx" else entry.domain
-        if domain in versions:
-            imports.append(onnx.OperatorSetIdProto(domain=entry.domain, version=versions[domain]))
-        else:
-            imports.append(entry)
-    known = {"" if entry.domain == "ai.onnx" else entry.domain for entry in imports}
+        version = versions.get(schema.normal(entry.domain), entry.version)
+        same = version == entry.version
+        imports.append(entry if same else onnx.OperatorSetIdProto(domain=entry.domain, version=version))
+    known = {schema.normal(entry.domain) for entry in imports}
     imports += [onnx.OperatorSetIdProto(domain=d, version=v) for d, v in versions.items() if d not in known]
-    if [(e.domain, e.version) for e in imports] != [(e.domain, e.version) for e in graph.import_domains]:
-        graph.import_domains = imports
+    graph.import_domains = imports
     if "" in versions:
         graph.opset = versions[""]
-    graph.ir_version = ir_version
 
 
 # A model in another version of ONNX's operators, step by step from one version to the next.
@@ -356,7 +316,7 @@ def convert_opset(model: Model, version: int) -> Counter[str]:
 
 def _step(model: Model, before: int, after: int, done: Counter[str]) -> None:
     """One version up or down, for the graph or those functions that are of the version before."""
-    noticed = stepped(before, after)
+    noticed = _stepped(max(before, after))
     if after < before:
         _write_out(model, before, after, noticed, done)
     index = GraphIndex(model.graph)
@@ -372,7 +332,7 @@ def _step(model: Model, before: int, after: int, done: Counter[str]) -> None:
     index.finish()
     for graph in (model.graph, *model.graph.functions):
         if opset_versions(graph).get("") == before:
-            _stamp(graph, after)
+            _import(graph, {"": after})
     if not marked:
         return
     log = run(model.graph, conversions(), Knowledge(overridable=model.overridable))
@@ -387,14 +347,20 @@ def _step(model: Model, before: int, after: int, done: Counter[str]) -> None:
 
 
 def _write_out(model: Model, before: int, after: int, noticed: frozenset[str], done: Counter[str]) -> None:
-    """Writes out those nodes whose operators the version below lacks."""
+    """Puts bodies in the place of nodes whose operators the version below lacks; nodes without a body stay."""
     index = GraphIndex(model.graph)
     gone = [node for node in _nodes(index, before, noticed) if not schema.exists(node.op, "", after)]
-    gone = [node for node in gone if has_body(node.op, before)]
-    if gone:
-        ops = [node.op for node in gone]
-        done.update(ops)
-        done.subtract(Counter(node.op for node in write_out(index, model.overridable, gone, before)))
+    if not gone:
+        return
+    facts, edits = Facts(index, model.overridable), Edits(index)
+    context = Context(index, facts=facts)
+    for node in gone:
+        function = _body(node, before, facts)
+        if function is not None:
+            done[node.op] += 1
+            inline_function(Rewriting(context, edits, Bindings({}, {}), node, {}, index.scope(node)), node, function)
+    edits.sweep(())
+    index.finish()
 
 
 def _nodes(index: GraphIndex, version: int, ops: frozenset[str]) -> Iterator[gs.Node]:
@@ -404,17 +370,8 @@ def _nodes(index: GraphIndex, version: int, ops: frozenset[str]) -> Iterator[gs.
         if scope.opsets.get("") == version:
             for node in index.members(scope):
                 domain, op = operator_key(node)
-                if not domain and op in ops and (domain, op, called(node)[2]) not in own:
+                if not domain and op in ops and (domain, op, callee(node)[2]) not in own:
                     yield node
-
-
-def _stamp(graph: gs.Graph, version: int) -> None:
-    own = ("", "ai.onnx")
-    graph.import_domains = [
-        onnx.OperatorSetIdProto(domain=entry.domain, version=version) if entry.domain in own else entry
-        for entry in graph.import_domains
-    ]
-    graph.opset = version
 
 
 def _reason(node: gs.Node, before: int, after: int, log: Log) -> str:
@@ -521,11 +478,9 @@ def reversioned(
     set_versions(model, {"": version}, wanted)
     if wanted != old_ir:
         did.append(f"IR  {old_ir} -> {wanted}")
-    inputs, outputs = ([tensor.name for tensor in ports] for ports in (model.graph.inputs, model.graph.outputs))
     options = [("--ir", [str(ir_version)] if ir_version else [])]
-    compared = lambda candidate, most: same_as_whole(source, [candidate], inputs, outputs, most)  # noqa: E731
     command = command_text(f"opset {version}", options, restamp=restamp)
-    return finish(model, [source], command, did, notes, checks or Checks(), compared)
+    return finish(model, [source], command, did, notes, checks, as_in(source, model))
 
 
 def _restamp(model: Model, before: int, version: int) -> list[str]:
@@ -551,94 +506,3 @@ def _ir_version(model: Model, version: int, requested: int | None) -> int:
             f"--ir {requested}: what the model has at opset {version} needs an IR version from {least} to {_MOST_IR}"
         )
     return requested
-
-
-# Every step of every operator, with what `rewriter opset` does about it: for readers, and for a test that misses none.
-
-NOTHING = "nothing to do"
-
-
-@record(frozen=True, slots=True)
-class StepRow:
-    """A step of an operator: `before` is the version that it had, 0 for none; `up` and `down` say what is done about it."""
-
-    op: str
-    before: int
-    version: int
-    up: str
-    down: str
-
-
-def step_table() -> Iterator[StepRow]:
-    """All steps of the operators of ONNX; that an operator came to be is one, too."""
-    codes = _codes()
-    for op in schema.operators():
-        versions = schema.versions(op)
-        for old, new in zip((0, *versions), versions, strict=False):
-            if new == 1:
-                continue
-            up = _step_text(op, new - 1, new, codes.get((OLDER, op, new), [])) if old else NOTHING
-            yield StepRow(op, old, new, up, _step_text(op, new, new - 1, codes.get((NEWER, op, new - 1), [])))
-
-
-def _codes() -> dict[tuple[str, str, int], list[str]]:
-    """Codes of the rules that convert an operator into a version."""
-    found: dict[tuple[str, str, int], list[str]] = {}
-    for rule in conversions():
-        ops = {(part.domain, part.name) for part in walk(rule.ast.match) if isinstance(part, ast.Op)}
-        for domain, op in ops:
-            found.setdefault((domain, op, rule.header.opset.first or 0), []).append(rule.code)
-    return found
-
-
-def _step_text(op: str, before: int, after: int, codes: list[str]) -> str:
-    old, new = schema.schema(op, "", before), schema.schema(op, "", after)
-    assert old is not None or new is not None
-    if old is None or old.deprecated:
-        return NOTHING
-    if new is None or new.deprecated:
-        if codes:
-            return f"converted by {', '.join(codes)}"
-        return "written out as its body" if has_body(op, before) else f"rejected: opset {after} has no {op}"
-    lost = _lost_types(op, before, after)
-    types = f"; rejected for {', '.join(lost)}" if lost else ""
-    if codes:
-        return f"converted by {', '.join(codes)}{types}"
-    step = op, max(before, after)
-    changed = CHANGED.get(step) or (WIDENED.get(step) if after < before else None)
-    if changed:
-        return f"rejected: {changed}{types}"
-    reasons = list(_differences(old, new, after < before))
-    if not reasons:
-        return NOTHING + types
-    return f"nothing to do, but {'; '.join(reasons)}{types}"
-
-
-def _differences(old: Operator, new: Operator, down: bool) -> Iterator[str]:
-    """What an operator lacks in a version that it had in another one."""
-    for name, attribute in old.attributes.items():
-        if name in new.attributes or name in MEANINGLESS:
-            continue
-        default = "ones" if schema.computed_default(old.name, "", name) == "ones" else attribute.default
-        if down and default is not None:
-            yield f"rejected with {name} other than {default}"
-        else:
-            yield f"rejected with {name}"
-    if any(attribute.required and name not in old.attributes for name, attribute in new.attributes.items()):
-        yield "rejected: an attribute is required"
-    for what, before, after in (("operand", old.inputs, new.inputs), ("result", old.outputs, new.outputs)):
-        for formal in before[len(after) :]:
-            yield f"rejected with the {what} {formal.name}"
-        for one, other in zip(before, after, strict=False):
-            if one.optional and not other.optional and not other.variadic:
-                yield f"rejected without the {what} {one.name}"
-
-
-def _lost_types(op: str, before: int, after: int) -> list[str]:
-    """Element types that some operand or result may have in one version, and none in another."""
-    types = []
-    for version in (before, after):
-        found = schema.registered_at(op, "", version)
-        formals = () if found is None else (*found.inputs, *found.outputs)
-        types.append({name for formal in formals for name in formal.types})
-    return sorted(name.removeprefix("tensor(").removesuffix(")") for name in types[0] - types[1] if name.startswith("tensor("))

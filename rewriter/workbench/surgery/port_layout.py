@@ -16,12 +16,12 @@ from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.values import Variable
-from rewriter.core.onnxfile.tensors import Dim, clean
+from rewriter.core.onnxfile.tensors import clean
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.models.validity import Candidate
-from rewriter.workbench.surgery.edit_inputs import put_between
+from rewriter.workbench.surgery.edit_inputs import put_between, shown_dim
 from rewriter.workbench.surgery.editing import Editing
-from rewriter.workbench.surgery.extract import same_as_whole
+from rewriter.workbench.surgery.extract import as_in
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
 from rewriter.workbench.surgery.ports import names_in
@@ -47,7 +47,6 @@ def in_layout(source: Opened, layout: str, ports: Sequence[str] = (), checks: Ch
         raise RewriterError(f"the layout is one of {', '.join(LAYOUTS)}")
     model = source.read()
     changed = _chosen(model, ports)
-    inputs, outputs = ([tensor.name for tensor in side] for side in (model.graph.inputs, model.graph.outputs))
     before = _transpositions(model)
     did = _put(model, layout, changed)
     log = run(model.graph, load_rules().select(_RULES), Knowledge(overridable=model.overridable))
@@ -56,15 +55,8 @@ def in_layout(source: Opened, layout: str, ports: Sequence[str] = (), checks: Ch
         f"Transpose  {abs(more)} {'more' if more >= 0 else 'fewer'}" + (f", {len(log.firings)} rewrites" if log.firings else "")
     )
     command = command_text("convert", [("--layout", [layout]), ("--ports", ports)])
-    return finish(
-        model,
-        [source],
-        command,
-        did,
-        [],
-        checks or Checks(),
-        lambda _, most: same_as_whole(source, [_back(model, layout, changed)], inputs, outputs, most),
-    )
+    as_before = as_in(source, model)
+    return finish(model, [source], command, did, [], checks, lambda _, most: as_before(_back(model, layout, changed), most))
 
 
 def _chosen(model: Model, texts: Sequence[str]) -> list[str]:
@@ -102,7 +94,7 @@ def _put(model: Model, layout: str, names: Sequence[str]) -> list[str]:
             put_between(editing, port, "Transpose", {"perm": perm})
         port.shape = [shape[axis] for axis in out]
         kind = "output" if id(port) in outputs else "input"
-        did.append(f"{kind}  {name} [{','.join(map(_shown, port.shape))}]")
+        did.append(f"{kind}  {name} [{','.join(map(shown_dim, port.shape))}]")
         editing.settle()
     return did
 
@@ -125,7 +117,3 @@ def _order(layout: str, rank: int) -> list[int]:
 
 def _transpositions(model: Model) -> int:
     return sum(node.op == "Transpose" for node in model.graph.nodes)
-
-
-def _shown(dim: Dim) -> str:
-    return "?" if dim is None else str(dim)

@@ -16,8 +16,8 @@ from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.message_text import type_text
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.objects import Graph, Node
-from rewriter.core.graph.scopes import opset_versions
+from rewriter.core.graph.objects import Graph
+from rewriter.core.graph.scopes import may_hold_bodies, opset_versions
 from rewriter.core.graph.values import Variable, elem_type
 from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.language.operator_traits import DRAWS
@@ -211,14 +211,14 @@ class Parts:
         """The tensor of exactly this name. Raises RewriterError."""
         found = self.tensors.get(name)
         if found is None:
-            raise self._missing(name, "tensor", self.tensors)
+            raise self.missing(name, "tensor", self.tensors)
         return found
 
     def node(self, name: str) -> gs.Node:
         """The node of this name, or that makes the tensor of this name. Raises RewriterError."""
         found = self.found(name)
         if found is None:
-            raise self._missing(name, "node", self.nodes)
+            raise self.missing(name, "node", self.nodes)
         return found
 
     def found(self, name: str) -> gs.Node | None:
@@ -232,7 +232,7 @@ class Parts:
         for text in names_in(texts, lambda name: name in self.nodes or name in self.tensors):
             chosen = [self.node(text)] if text in self.nodes or text in self.tensors else self._matching(text)
             if not chosen:
-                raise self._missing(text, "node", self.nodes)
+                raise self.missing(text, "node", self.nodes)
             found.update((id(node), node) for node in chosen)
         return list(found.values())
 
@@ -249,7 +249,7 @@ class Parts:
         for text in names_in(texts, lambda name: name in self.tensors or name in self.nodes):
             chosen = self._tensors_of(text, of_node)
             if not chosen:
-                raise self._missing(text, "tensor or node", (*self.tensors, *self.nodes))
+                raise self.missing(text, "tensor or node", (*self.tensors, *self.nodes))
             found.update((id(tensor), tensor) for tensor in chosen)
         return list(found.values())
 
@@ -270,7 +270,8 @@ class Parts:
             return [node for node in self._main if fnmatchcase(node.op, wanted)]
         return [node for node in self._main if fnmatchcase(node.name, text)] if _WILD & set(text) else []
 
-    def _missing(self, name: str, what: str, known: Iterable[str]) -> RewriterError:
+    def missing(self, name: str, what: str, known: Iterable[str]) -> RewriterError:
+        """The error about a name that stands for nothing, with what it may have been meant for."""
         place = next((scope.path for scope in self.index.scopes[1:] if _has(scope.graph, name)), None)
         if place is not None:
             return RewriterError(f"{name!r} is inside of {place}; only the main graph can be cut and edited here")
@@ -310,9 +311,16 @@ def reads(node: gs.Node) -> Iterator[gs.Tensor]:
         yield from graph.outputs
 
 
-def may_hold_bodies(node: gs.Node) -> bool:
-    """False for nearly all nodes, at once: they were read without bodies, and nobody has looked at their attributes."""
-    return node.__class__ is not Node or bool(node._bodies) or node._attrs is not None
+def reached(start: Iterable[gs.Node], near: Callable[[gs.Node], Iterable[gs.Node]]) -> dict[int, gs.Node]:
+    """Nodes, and those near them, and those near these, and so on; by id()."""
+    found: dict[int, gs.Node] = {}
+    waiting = list(start)
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in found:
+            found[id(node)] = node
+            waiting += near(node)
+    return found
 
 
 def same_each_time(node: gs.Node) -> bool:
@@ -322,6 +330,20 @@ def same_each_time(node: gs.Node) -> bool:
     if may_hold_bodies(node) and any(True for _ in node.subgraphs()):
         return False
     return bool(node.inputs) or node.op == "Constant"
+
+
+def tensors_of(index: GraphIndex) -> Iterator[gs.Tensor]:
+    """The tensors of the main graph and of bodies that have names, each at least once; those of functions are their own."""
+    for scope in index.scopes:
+        if scope.is_function:
+            continue
+        graph = scope.graph
+        parts = [graph.inputs, graph.outputs]
+        if isinstance(graph, Graph):
+            parts += [graph.initializers, graph.origin.inputs]
+        for node in graph.nodes:
+            parts += [node.inputs, node.outputs]
+        yield from (tensor for part in parts for tensor in part if tensor.name)
 
 
 def inner_tensors(index: GraphIndex) -> set[int]:

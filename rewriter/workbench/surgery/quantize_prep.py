@@ -18,7 +18,7 @@ from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.judges import has_kernel
 from rewriter.trust.proof.models.output_agreement import Bound
 from rewriter.workbench.style import counted
-from rewriter.workbench.surgery.extract import same_as_whole
+from rewriter.workbench.surgery.extract import as_in
 from rewriter.workbench.surgery.finish import Checks, Surgery, finish
 from rewriter.workbench.surgery.opened import Opened
 from rewriter.workbench.surgery.opset_conversion import convert_opset, set_versions
@@ -31,7 +31,7 @@ def inferred(source: Opened, checks: Checks | None = None) -> Surgery:
     """A model in which tensors declare what is known of them; what they declare already stays. Weights are not loaded."""
     model = source.read()
     did = [declare_types(model)[0]]
-    return finish(model, [source], "infer", did, [], checks or Checks())
+    return finish(model, [source], "infer", did, [], checks)
 
 
 def declare_types(model: Model) -> tuple[str, list[str]]:
@@ -99,13 +99,4 @@ def prepared(source: Opened, checks: Checks | None = None) -> Surgery:
     if unknown:
         more = f" and {len(unknown) - _SHOWN:,} more" if len(unknown) > _SHOWN else ""
         notes.append(f"not quantized, since no type is known: {', '.join(unknown[:_SHOWN])}{more}")
-    inputs, outputs = ([tensor.name for tensor in ports] for ports in (model.graph.inputs, model.graph.outputs))
-    return finish(
-        model,
-        [source],
-        "quantize-prep",
-        did,
-        notes,
-        checks or Checks(),
-        lambda candidate, most: same_as_whole(source, [candidate], inputs, outputs, most, _BOUND),
-    )
+    return finish(model, [source], "quantize-prep", did, notes, checks, as_in(source, model, _BOUND))

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain
+from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,7 +25,10 @@ from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError, install
 from rewriter.core.facts.single_node import known_types
 from rewriter.core.framework.source_info import SourceInfo
+from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
+from rewriter.core.graph.scopes import needed_functions, with_inner
+from rewriter.core.graph.tidy import drop_imports
 from rewriter.core.isolation import child
 from rewriter.core.isolation.budget import Budget, budgeted, current
 from rewriter.core.isolation.child import Crashed, NoAnswer
@@ -36,17 +39,13 @@ from rewriter.core.onnxfile.expansion import expands_too_much
 from rewriter.core.onnxfile.part import Whole, as_inputs, bodies, body_alone, body_of_nodes, graphs
 from rewriter.core.onnxfile.tensors import read_tensor, write_tensor
 from rewriter.trust.proof import onnx_runtime
-from rewriter.trust.proof.judges import RefusedError
-from rewriter.trust.proof.models.model_inputs import feed_sets
-from rewriter.trust.proof.models.model_runs import MOST_BYTES, MOST_BYTES_OF_INPUTS, SECONDS
+from rewriter.trust.proof.judges import RefusedError, has_kernel
+from rewriter.trust.proof.models.model_runs import MOST_BYTES, SECONDS, small_feeds
 from rewriter.trust.proof.models.validity import JUDGES, RUNTIME, WRITTEN, Candidate
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.data_files import size_of_proto
-from rewriter.workbench.surgery.extract import drop_imports, needed_functions
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened, clear, messages
-
-# What a model holds as weights, and smaller dimensions for it: one length gets another, everywhere at once.
 
 # What a model holds as weights, wherever it holds them: who shares a reduced model must not share one that was overlooked.
 #
@@ -56,60 +55,10 @@ from rewriter.workbench.surgery.opened import Opened, clear, messages
 LARGE = 1 << 10
 """Bytes of a weight from which on an input may stand in its place; shorter lists of attributes are no weights."""
 
-Scope = onnx.GraphProto | onnx.FunctionProto
+_LISTS = frozenset(("value_floats", "value_ints", "value_strings"))
+"""Attributes that are the value of a Constant as a list."""
 
-_LISTS = ("value_floats", "value_ints", "value_strings")
 _MOST_NAMED = 3
-
-
-def scopes(model: onnx.ModelProto) -> Iterator[Scope]:
-    """The main graph and the functions of a model, and all bodies in them."""
-    for whole in (model.graph, *model.functions):
-        yield whole
-        yield from bodies(whole.node)
-
-
-def infos(scope: Scope) -> Iterator[onnx.ValueInfoProto]:
-    """What declares types in a scope."""
-    if isinstance(scope, onnx.GraphProto):
-        yield from (*scope.input, *scope.output)
-    yield from scope.value_info
-
-
-def tensors(scope: Scope) -> Iterator[onnx.TensorProto]:
-    """The dense tensors of a scope; those of its bodies are theirs."""
-    return _listed_tensors(scope, "initializer", "t", "tensors")
-
-
-def sparse_tensors(scope: Scope) -> Iterator[onnx.SparseTensorProto]:
-    """The same for sparse ones."""
-    return _listed_tensors(scope, "sparse_initializer", "sparse_tensor", "sparse_tensors")
-
-
-def _listed_tensors(scope: Scope, listed: str, one: str, several: str) -> Iterator[Any]:
-    """Weights by the fields that hold them: of a graph, and of an attribute with one of them or a list."""
-    if isinstance(scope, onnx.GraphProto):
-        yield from getattr(scope, listed)
-    for attribute in _attributes(scope):
-        if attribute.HasField(one):
-            yield getattr(attribute, one)
-        yield from getattr(attribute, several)
-
-
-def constant_lists(scope: Scope) -> Iterator[tuple[onnx.AttributeProto, str]]:
-    """Attributes of Constant that are its value as a list, and the fields that the lists are in."""
-    for node in scope.node:
-        if node.op_type == "Constant":
-            for attribute in node.attribute:
-                if attribute.name in _LISTS:
-                    yield attribute, attribute.name.removeprefix("value_")
-
-
-def _attributes(scope: Scope) -> Iterator[onnx.AttributeProto]:
-    for node in scope.node:
-        yield from node.attribute
-    if isinstance(scope, onnx.FunctionProto):
-        yield from scope.attribute_proto
 
 
 def large_names(model: onnx.ModelProto) -> list[str]:
@@ -162,17 +111,17 @@ _INT64 = int(onnx.TensorProto.INT64)
 def lengths(model: onnx.ModelProto) -> list[int]:
     """The lengths of dimensions that might be smaller, those first that most elements of weights hang on."""
     found: Counter[int] = Counter()
-    for scope in scopes(model):
-        for tensor in chain[onnx.TensorProto | onnx.SparseTensorProto](tensors(scope), sparse_tensors(scope)):
-            count = _count(tensor)
-            for dim in set(tensor.dims):
+    for message in _sized(model):
+        if isinstance(message, onnx.TensorShapeProto.Dimension):
+            found[message.dim_value] += 1
+        elif isinstance(message, onnx.AttributeProto):
+            items = _constant_list(message)
+            found[len(items)] += len(items)
+        else:
+            count = _count(message)
+            for dim in set(message.dims):
                 found[dim] += count
-        for attribute, field in constant_lists(scope):
-            found[len(getattr(attribute, field))] += len(getattr(attribute, field))
-        for info in infos(scope) if isinstance(scope, onnx.GraphProto) else ():
-            for dim in info.type.tensor_type.shape.dim:
-                found[dim.dim_value] += 1
-    return [length for length, _ in found.most_common() if length > SMALL[0]]
+    return sorted((length for length in found if length > SMALL[0]), key=lambda length: (-found[length], length))
 
 
 def with_length(model: onnx.ModelProto, old: int, new: int, folder: Path | None, *, attributes: bool) -> onnx.ModelProto:
@@ -187,19 +136,30 @@ def with_length(model: onnx.ModelProto, old: int, new: int, folder: Path | None,
     """
     result = onnx.ModelProto()
     result.CopyFrom(model)
-    for scope in scopes(result):
-        for info in infos(scope):
-            for dim in info.type.tensor_type.shape.dim:
-                if dim.HasField("dim_value") and dim.dim_value == old:
-                    dim.dim_value = new
-        for tensor in tensors(scope):
-            _shrink(tensor, old, new, folder)
-        for sparse in sparse_tensors(scope):
-            _shrink_sparse(sparse, old, new, folder)
-        _shrink_lists(scope, old, new)
-        for node in scope.node if attributes else ():
-            _resize_attributes(node, old, new)
+    for message in _sized(result):
+        if isinstance(message, onnx.TensorShapeProto.Dimension):
+            if message.dim_value == old:
+                message.dim_value = new
+        elif isinstance(message, onnx.AttributeProto):
+            _shrink_attribute(message, old, new, numbers=attributes)
+        elif isinstance(message, onnx.TensorProto):
+            _shrink(message, old, new, folder)
+        else:
+            _shrink_sparse(message, old, new, folder)
     return result
+
+
+_Sized = onnx.TensorShapeProto.Dimension | onnx.AttributeProto | onnx.TensorProto | onnx.SparseTensorProto
+
+
+def _sized(model: onnx.ModelProto) -> Iterator[_Sized]:
+    """What in a model can hold a length; the tensors of which a sparse one is made are not looked at on their own."""
+    return (message for message in messages(model, (onnx.SparseTensorProto,)) if isinstance(message, _Sized))
+
+
+def _constant_list(attribute: onnx.AttributeProto) -> Any:
+    """The list that is the value of a Constant; an empty one for other attributes."""
+    return getattr(attribute, attribute.name.removeprefix("value_")) if attribute.name in _LISTS else []
 
 
 def _shrink(tensor: onnx.TensorProto, old: int, new: int, folder: Path | None) -> None:
@@ -235,30 +195,19 @@ def _shrink_sparse(sparse: onnx.SparseTensorProto, old: int, new: int, folder: P
     sparse.dims.extend(small)
 
 
-def _shrink_lists(scope: Scope, old: int, new: int) -> None:
-    for attribute, field in constant_lists(scope):
-        items = getattr(attribute, field)
-        if len(items) == old:
-            del items[new:]
-        for place, item in enumerate(items if field == "ints" and len(items) <= _MOST_ITEMS else ()):
-            if item == old:
-                items[place] = new
-
-
-def _resize_attributes(node: onnx.NodeProto, old: int, new: int) -> None:
-    for attribute in node.attribute:
-        if attribute.HasField("i") and attribute.i == old:
-            attribute.i = new
-        for place, item in enumerate(attribute.ints):
-            if item == old:
-                attribute.ints[place] = new
+def _shrink_attribute(attribute: onnx.AttributeProto, old: int, new: int, *, numbers: bool) -> None:
+    """Shortens the list of a Constant. The length as a number follows in that list, and with `numbers` in all attributes."""
+    items = _constant_list(attribute)
+    if len(items) == old:
+        del items[new:]
+    if numbers and attribute.HasField("i") and attribute.i == old:
+        attribute.i = new
+    if numbers or (items and len(items) <= _MOST_ITEMS):
+        attribute.ints[:] = [new if item == old else item for item in attribute.ints]
 
 
 def _count(tensor: onnx.TensorProto | onnx.SparseTensorProto) -> int:
-    count = 1
-    for dim in tensor.dims:
-        count *= max(dim, 0)
-    return count
+    return prod(max(dim, 0) for dim in tensor.dims)
 
 
 def inline(model: onnx.ModelProto, folder: Path | None, most: int) -> None:
@@ -360,7 +309,7 @@ class Trials:
         log = run(
             model.graph,
             rules,
-            Knowledge(self._source, overridable=model.overridable, has_kernel=self._kernel()),
+            Knowledge(self._source, overridable=model.overridable, has_kernel=has_kernel if self._runtime else None),
             limits=Limits(seconds=TRIAL),
             keep=False,
             detail=False,
@@ -369,11 +318,6 @@ class Trials:
         for firing in log.firings:
             found.setdefault(firing.rule, []).append((firing.place, firing.root))
         return found
-
-    def _kernel(self) -> Callable[..., bool | None] | None:
-        from rewriter.trust.proof.judges import has_kernel
-
-        return has_kernel if self._runtime else None
 
     def _everything(self, whole: Candidate) -> Shows:
         rules = self._rules.select()
@@ -398,9 +342,7 @@ def _failure(candidate: Candidate) -> str | None:
         return None
     why = None
     try:
-        for feed in (feed for sets in feed_sets(candidate.proto) for feed in sets[0].choices()):
-            if sum(np.asarray(value).nbytes for value in feed.values()) > MOST_BYTES_OF_INPUTS:
-                continue
+        for feed in small_feeds(candidate.proto):
             try:
                 candidate.session().run([], feed, seconds=SECONDS)
                 return ""
@@ -410,8 +352,6 @@ def _failure(candidate: Candidate) -> str | None:
         return None  # it takes too long, or nothing can be made up for its inputs
     return why
 
-
-# `rewriter reduce`: the smallest model that still shows something, found by leaving out one thing after the other.
 
 # Delta debugging: of many things those few that something needs, in as few trials as can be.
 
@@ -567,8 +507,8 @@ class Reduction:
 
     def _without_imports(self) -> onnx.ModelProto:
         model = self._trials.loaded(self.model)
-        model.graph.functions[:] = needed_functions(model.graph)
-        drop_imports(model.graph)
+        model.graph.functions[:] = needed_functions(model.graph.functions, with_inner(model.graph.nodes))
+        drop_imports(GraphIndex(model.graph))
         return model.sketch()
 
     def _step(self, make: Callable[[], onnx.ModelProto]) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.isolation import child
@@ -13,8 +11,8 @@ from rewriter.core.isolation.child import Crashed, NoAnswer
 from rewriter.core.record import field, record
 from rewriter.trust.proof import onnx_runtime
 from rewriter.trust.proof.judges import PLAIN, RefusedError
-from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs, feed_sets
-from rewriter.trust.proof.models.model_runs import MOST_BYTES, MOST_BYTES_OF_INPUTS, SECONDS
+from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs
+from rewriter.trust.proof.models.model_runs import MOST_BYTES, SECONDS, small_feeds
 from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, differences
 from rewriter.trust.proof.models.validity import Candidate
 
@@ -85,7 +83,7 @@ def agreement(
         bound = bound or Bound(ulps=ULPS, eps=eps)
         if sum(step.candidate.size() for step in (*before, *after)) > 4 * most:
             return Agreement(False, reason=f"only models up to {most >> 20} MiB are run")
-        for feed in _feeds(drawn):
+        for feed in small_feeds(drawn.proto):
             try:
                 first = _run(before, feed)
             except _Failed as failed:
@@ -103,13 +101,6 @@ def agreement(
     except (RewriterError, NoAnswer, _Failed) as error:
         why = why or str(error)
     return Agreement(False, reason=why or "no inputs can be generated")
-
-
-def _feeds(drawn: Candidate) -> Iterator[Feed]:
-    for sets in feed_sets(drawn.proto):
-        for feed in sets[0].choices():
-            if sum(np.asarray(value).nbytes for value in feed.values()) <= MOST_BYTES_OF_INPUTS:
-                yield feed
 
 
 def _run(steps: Sequence[Step], feed: Feed) -> Values:

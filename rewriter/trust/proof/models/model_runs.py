@@ -212,11 +212,16 @@ class Running:
         if self._feed is not None:
             yield self._feed
             return
-        model = candidate.proto
-        for sets in feed_sets(model):
-            for feed in sets[0].choices():
-                if sum(np.asarray(value).nbytes for value in feed.values()) <= MOST_BYTES_OF_INPUTS:
-                    yield feed
+        yield from small_feeds(candidate.proto)
+
+
+def small_feeds(model: onnx.ModelProto) -> Iterator[Feed]:
+    """Ordinary inputs for each choice of the unknown dimensions. Raises RewriterError when nothing can be made up."""
+    return (feed for sets in feed_sets(model) for feed in sets[0].choices() if _is_small(feed))
+
+
+def _is_small(feed: Feed) -> bool:
+    return sum(np.asarray(value).nbytes for value in feed.values()) <= MOST_BYTES_OF_INPUTS
 
 
 def _run(candidate: Candidate, feed: Feed) -> str | None:
@@ -296,7 +301,7 @@ def _varied_feeds(model: onnx.ModelProto) -> Iterator[Feed]:
     """Small inputs for each choice of the unknown dimensions: ordinary ones, and one without numbers below zero."""
     for ordinary, positive, *_ in feed_sets(model):
         for feed in (*ordinary.choices(), next(positive.choices())):
-            if sum(np.asarray(value).nbytes for value in feed.values()) <= MOST_BYTES_OF_INPUTS:
+            if _is_small(feed):
                 yield feed
 
 
