@@ -33,7 +33,7 @@ from rewriter.trust.proof.models.model_runs import values_of
 from rewriter.trust.proof.models.output_agreement import RunBound, difference
 from rewriter.trust.proof.oracles import ORACLES, Refusal
 from rewriter.trust.proof.rules.obligation import obligation, running, shrink, unneeded
-from rewriter.trust.proof.rules.refused import REFUSED, Effort, claimed, refuted
+from rewriter.trust.proof.rules.refused import REFUSED, refuted, running_instance
 from rewriter.trust.proof.rules.trial import (
     CHANGED,
     NOT_FIRED,
@@ -46,7 +46,7 @@ from rewriter.trust.proof.rules.trial import (
     Trial,
     attempt,
 )
-from rewriter.trust.proof.rules.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED, Verdict
+from rewriter.trust.proof.rules.verdict import COUNTEREXAMPLE, UNVERIFIED, Verdict
 from rewriter.trust.rule_tests import run_test
 from rewriter.trust.source.acceptance import objection
 from rewriter.trust.source.find import find, load_source
@@ -268,12 +268,12 @@ def _runs_as_it_is(rule: Rule, plan: VerifyPlan, skip: Collection[int], at: Call
     """Whether a model that the rule says is refused is not; the verdict then says so."""
     if rule.evidence is None or rule.evidence.name != REFUSED:
         return False
-    claim = claimed(rule, rule.evidence, Effort(plan.seed), skip=skip, at=at)
-    if claim.runs:
+    found = running_instance(rule, rule.evidence, plan.seed, skip=skip, at=at)
+    if found is not None:
         verdict.status, verdict.runs = COUNTEREXAMPLE, True
         verdict.why = refuted(rule.evidence)
-        verdict.obligation = running(rule, claim.runs[0])
-    return bool(claim.runs)
+        verdict.obligation = running(rule, found)
+    return found is not None
 
 
 def _sample(rule: Rule, plan: VerifyPlan, skip: Collection[int], at: Callable[[int], object], started: float) -> _Tally:
@@ -345,11 +345,6 @@ def _refute(rule: Rule, trial: Trial, verdict: Verdict, wrong: Callable[[Trial],
 def _leave_open(rule: Rule, verdict: Verdict, why: str) -> None:
     verdict.status, verdict.why = UNVERIFIED, rule.header.unverified or why
     verdict.excused = rule.header.unverified is not None
-
-
-def tested(verdict: Verdict) -> bool:
-    """Whether instances or recorded exports speak for the rule."""
-    return verdict.status == TESTED
 
 
 def _suspects(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> set[str]:
