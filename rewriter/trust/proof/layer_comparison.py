@@ -31,6 +31,7 @@ from rewriter.trust.difference import Difference, Pairing, Side, compare
 from rewriter.trust.proof import onnx_runtime
 from rewriter.trust.proof.judges import PLAIN, SESSION, NoAnswer, Session
 from rewriter.trust.proof.models.equivalence import RECORDED, SAYING
+from rewriter.trust.proof.models.guard import first_bad
 from rewriter.trust.proof.models.model_inputs import LARGE, LIMITS, Feed, FeedSet, declared_inputs, feed_sets, recorded_feed
 from rewriter.trust.proof.models.model_runs import CannotRun, Outputs, runtime_version, runtimes
 from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, differences
@@ -215,8 +216,7 @@ class Half:
         """
         alive = list(range(len(self._parts.nodes)))
         while alive and len(self.blocked) < MOST_BLOCKED:
-            refused = self._trial(alive, feed)
-            if refused is None:
+            if not (refused := self._trial(alive, feed)):
                 break
             if not self.blocked and self._refused_as_a_whole():
                 self._lose(alive)
@@ -247,28 +247,18 @@ class Half:
         self._lost.update(name for number in numbers for name in self._parts.nodes[number].output)
 
     def _first_refused(self, alive: list[int], feed: Feed, why: str) -> tuple[int, str]:
-        """The node with which the nodes before it are refused, by bisection."""
-        good, bad = 0, len(alive)
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            found = self._trial(alive[:middle], feed)
-            if found is None:
-                good = middle
-            else:
-                bad, why = middle, found
-        return alive[bad - 1], why
+        """The node with which the nodes before it are refused."""
+        count, why = first_bad(0, len(alive), why, lambda count: self._trial(alive[:count], feed))
+        return alive[count - 1], why
 
-    def _trial(self, numbers: list[int], feed: Feed) -> str | None:
-        """Why these nodes are not run together; None when they are."""
-        if not (unread := self._parts.unread(numbers)):
-            return None
-        try:
-            self._run(
-                self._parts.part(numbers, outputs=unread), unread[-1:], feed
-            )  # the runtimes compute the other outputs all the same
-        except CannotRun as error:
-            return str(error)
-        return None
+    def _trial(self, numbers: list[int], feed: Feed) -> str:
+        """Why these nodes are not run together; "" when they are."""
+        if unread := self._parts.unread(numbers):
+            try:  # the runtimes compute the outputs that are not asked for all the same
+                self._run(self._parts.part(numbers, outputs=unread), unread[-1:], feed)
+            except CannotRun as error:
+                return str(error)
+        return ""
 
     def _run(self, part: onnx.ModelProto, names: Sequence[str], feed: Feed) -> Sequence[Any]:
         own = {info.name for info in part.graph.input}
