@@ -19,6 +19,7 @@ from rewriter.core.record import replace
 from rewriter.trust.proof.instances.instance import Array, Instance
 from rewriter.trust.proof.instances.random_arrays import STYLES
 from rewriter.trust.proof.instances.sampling import Stream
+from rewriter.trust.proof.instances.seeded_instances import forget_output_shapes, resize, shapes
 from rewriter.trust.proof.models.model_runs import values_of
 from rewriter.trust.proof.oracles import ORACLES, Refusal
 from rewriter.trust.proof.rules.refused import RunningInstance
@@ -57,11 +58,11 @@ def shrink(rule: Rule, trial: Trial, wrong: Callable[[Trial], bool]) -> Trial:
 
 def _smaller(instance: Instance) -> Iterator[Instance]:
     yield from (replace(instance, model=model) for model in _fewer_outputs(instance.model))
-    lengths = sorted({d for shape in _lengths(instance.model) for d in shape if d > 1}, reverse=True)
+    lengths = sorted({d for shape in shapes(instance.model.graph) for d in shape if d > 1}, reverse=True)
     for length in lengths:
         for shorter in (1, 2, length - 1):
             if shorter < length and not (shorter == 2 and length == 3):
-                yield from _shorter(instance, length, shorter)
+                yield _shorter(instance, length, shorter)
 
 
 def _fewer_outputs(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
@@ -80,31 +81,13 @@ def _dead(graph: onnx.GraphProto) -> onnx.NodeProto | None:
     return next((node for node in graph.node if not used.intersection(node.output)), None)
 
 
-def _lengths(model: onnx.ModelProto) -> list[list[int]]:
-    declared = [[d.dim_value for d in info.type.tensor_type.shape.dim] for info in model.graph.input]
-    return [*declared, *(list(tensor.dims) for tensor in model.graph.initializer)]
-
-
-def _shorter(instance: Instance, old: int, new: int) -> Iterator[Instance]:
-    """With one length replaced wherever it stands in an input, an initializer or a constant shape."""
+def _shorter(instance: Instance, old: int, new: int) -> Instance:
+    """With one length replaced wherever it stands."""
     copy = onnx.ModelProto()
     copy.CopyFrom(instance.model)
-    graph = copy.graph
-    for info in graph.input:
-        for dim in info.type.tensor_type.shape.dim:
-            if dim.dim_value == old:
-                dim.dim_value = new
-    for info in graph.output:
-        info.type.tensor_type.ClearField("shape")
-    for tensor in graph.initializer:
-        array = onnx.numpy_helper.to_array(tensor)
-        shape = tuple(new if d == old else d for d in array.shape)
-        if shape != array.shape and array.dtype != object:
-            tensor.CopyFrom(onnx.numpy_helper.from_array(np.resize(array, shape).astype(array.dtype), tensor.name))
-        if array.dtype == np.int64 and array.size < 16:
-            values = np.where(onnx.numpy_helper.to_array(tensor) == old, new, onnx.numpy_helper.to_array(tensor))
-            tensor.CopyFrom(onnx.numpy_helper.from_array(values.astype(np.int64), tensor.name))
-    yield replace(instance, model=copy)
+    resize(copy.graph, {old: new}, lambda likely: likely > 0.5)
+    forget_output_shapes(copy.graph)
+    return replace(instance, model=copy)
 
 
 # Conditions that matter: without a `where` line something must go wrong, or nobody knows what the line is for.
