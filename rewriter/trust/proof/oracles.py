@@ -68,15 +68,16 @@ class OnnxRuntime:
             session = onnx_runtime.session(model.SerializeToString(), None)
         except Exception as error:
             return Refusal("load", onnx_runtime.reason(error))
-        kinds = {info.name: info.type.tensor_type.elem_type for info in (*model.graph.input, *model.graph.output)}
+        kinds = {info.name: info.type.tensor_type.elem_type for info in model.graph.input}
         names = [output.name for output in session.get_outputs()]
+        with_bfloat16 = any(output.type == "tensor(bfloat16)" for output in session.get_outputs())
 
         def run(inputs: Mapping[str, Array]) -> Answer:
             try:
                 fed = {
                     i.name: _to_runtime(inputs[i.name], kinds.get(i.name, 0)) for i in session.get_inputs() if i.name in inputs
                 }
-                if any(kinds.get(name) == _BFLOAT16 for name in names):
+                if with_bfloat16:
                     return _with_bfloat16(session, fed, names)
                 return dict(zip(names, session.run(names, fed), strict=True))
             except Exception as error:
