@@ -13,16 +13,20 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_graphsurgeon as gs
 from onnx import TensorProto, helper
 
 from rewriter.core.engine.compile import parameters
 from rewriter.core.errors import RewriterError
+from rewriter.core.facts.infer import output_types
+from rewriter.core.facts.shape_values import NodeFacts, of_array
 from rewriter.core.language import ast, schema
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.operator_traits import traits
 from rewriter.core.language.pattern import ANY_OPERATOR, Made, Pattern, PatternNode, compile_pattern
 from rewriter.core.language.rule import Rule
-from rewriter.trust.proof.instances.contrib_operators import infer
+from rewriter.core.onnxfile.tensors import TensorType
+from rewriter.trust.proof.instances import contrib_operators
 from rewriter.trust.proof.instances.draft import Dims, Draft, Term
 from rewriter.trust.proof.instances.element_types import (
     Hints,
@@ -289,13 +293,29 @@ class _InstanceBuilder:
                 self._fill(term)
         for attr in self._bindings(draft):
             self.bound.setdefault(*attr)
-        shapes = infer(draft, self.opset)
-        for term, found in zip(draft.outputs, shapes, strict=False):
-            if found is not None:
-                dtype, term.shape = found
-                term.dtype = dtype or term.dtype
+        for term, found in zip(draft.outputs, self._output_types(draft), strict=False):
+            sizes = [dim for dim in found.shape or () if isinstance(dim, int)]
+            term.shape = sizes if found.shape is not None and len(sizes) == len(found.shape) else None
+            term.dtype = found.dtype or term.dtype
         if any(output.shape is None for output in draft.outputs) and draft is not list(self.drafts.values())[-1]:
             raise Rejected(f"the shape of {draft.op} is not known")
+
+    def _output_types(self, draft: Draft) -> list[TensorType]:
+        if contrib_operators.known(draft.op, draft.domain):
+            shape = contrib_operators.output_shape(draft)
+            return [TensorType(shape=None if shape is None else tuple(shape))]
+        arrays = {position: term.value for position, term in enumerate(draft.inputs) if term is not None}
+        facts = NodeFacts(
+            draft.op,
+            draft.domain,
+            draft.version,
+            gs.Node(draft.op, attrs=draft.attrs, domain=draft.domain),
+            [None if term is None else TensorType(term.dtype, tuple(term.shape or ())) for term in draft.inputs],
+            [None if term is None or term.value is None else of_array(term.value) for term in draft.inputs],
+            (True,) * len(draft.outputs),
+            arrays.get,
+        )
+        return output_types(facts, {"": self.opset, draft.domain: draft.version})
 
     def _bindings(self, draft: Draft) -> list[tuple[str, Any]]:
         node = next(n for n, d in self.drafts.items() if d is draft)
