@@ -8,6 +8,8 @@ from functools import cache, lru_cache, partial
 from itertools import accumulate
 from typing import Any
 
+from rewriter.core.engine.compile import default_value
+from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast, schema
 from rewriter.core.language.claims import (
     TRUE,
@@ -29,7 +31,7 @@ from rewriter.core.language.rule import Rule
 from rewriter.core.language.walk import walk
 from rewriter.core.record import field, record
 from rewriter.trust.proof.instances import contrib_operators
-from rewriter.trust.proof.instances.draft import Dims, Draft, Term
+from rewriter.trust.proof.instances.draft import Dims, Draft, Rejected, Term
 
 # Which element types an operator takes and gives, and which of its operands share theirs.
 
@@ -62,10 +64,6 @@ def type_demand(op: str, domain: str, version: int, is_output: bool, position: i
 
 
 _LIKELY = {DTYPES["float"]: 24.0, DTYPES["int64"]: 6.0, DTYPES["double"]: 4.0, DTYPES["int32"]: 4.0, DTYPES["bool"]: 2.0}
-
-
-class NoType(Exception):
-    """No element type suits a tensor."""
 
 
 class _Groups:
@@ -102,7 +100,7 @@ def assign(drafts: Iterable[Draft], types_by_term: Mapping[int, frozenset[int]],
         override: what the rule asks wins over the schemas, as in repairs of models that no schema allows.
 
     Raises:
-        NoType: the demands contradict each other.
+        Rejected: the demands contradict each other.
     """
     groups = _Groups()
     terms: dict[int, Term] = {}
@@ -151,7 +149,7 @@ def _number(term: Term) -> int:
 
 def _choose(allowed: frozenset[int], dims: Dims) -> int:
     if not allowed:
-        raise NoType
+        raise Rejected("no element type suits")
     choices = sorted(allowed)
     bounds = list(accumulate(_LIKELY.get(choice, 1.0) for choice in choices))
     return choices[bisect([bound / bounds[-1] for bound in bounds], dims.rng.random())]
@@ -292,18 +290,12 @@ def _value(term: ClaimTerm) -> Any:
 
 def constant(expr: ast.Expr, names: dict[str, Any]) -> Any:
     """The value of an expression of literals and known names. Raises Unsettled."""
-    if isinstance(expr, ast.Literal):
-        return expr.value
-    if isinstance(expr, ast.Name):
-        if expr.id in names:
-            return names[expr.id]
-        if expr.id in DTYPES:
-            return DTYPES[expr.id]
-    if isinstance(expr, ast.Unary) and expr.op == "-":
-        return -constant(expr.operand, names)
-    if isinstance(expr, ast.ListOf):
-        return [constant(item, names) for item in expr.items]
-    raise Unsettled
+    if isinstance(expr, ast.Name) and expr.id in names:
+        return names[expr.id]
+    try:
+        return default_value(expr)
+    except RewriterError:
+        raise Unsettled from None
 
 
 @lru_cache(maxsize=64)

@@ -27,10 +27,9 @@ from rewriter.core.language.pattern import ANY_OPERATOR, Made, Pattern, PatternN
 from rewriter.core.language.rule import Rule
 from rewriter.core.onnxfile.tensors import TensorType
 from rewriter.trust.proof.instances import contrib_operators
-from rewriter.trust.proof.instances.draft import Dims, Draft, Term
+from rewriter.trust.proof.instances.draft import Dims, Draft, Rejected, Term
 from rewriter.trust.proof.instances.element_types import (
     Hints,
-    NoType,
     Unsettled,
     any_operators,
     assign,
@@ -50,10 +49,6 @@ _ROOT_INSIDE = 0.3
 _NEAR_LIMITS = 0.12  # of instances have weights near the limits of their types
 _RUN = 3  # operands of a run, at most
 _WEIGHT = 0.15  # of operands that need not be constant and are
-
-
-class Rejected(Exception):
-    """The draft came to nothing; another one may fare better."""
 
 
 def pattern_instance(rule: Rule, opset: int, dims: Dims) -> Instance:
@@ -98,10 +93,7 @@ class _InstanceBuilder:
             self._declare(self.pattern.nodes[number])
         drafts = [self.drafts[number] for number in order]
         repair = self.rule.kind.name == "repair"
-        try:
-            assign(drafts, self.element_types, self.dims, override=repair)
-        except NoType:
-            raise Rejected("no element type suits") from None
+        assign(drafts, self.element_types, self.dims, override=repair)
         for draft in drafts:
             if traits(draft.op).rule == "cast":
                 draft.attrs.setdefault("to", draft.outputs[0].dtype)
@@ -293,6 +285,8 @@ class _InstanceBuilder:
                 self._fill(term)
         for attr in self._bindings(draft):
             self.bound.setdefault(*attr)
+        if any(value == [] for value in draft.attrs.values()):
+            raise Rejected("an empty list is of no type")
         for term, found in zip(draft.outputs, self._output_types(draft), strict=False):
             sizes = [dim for dim in found.shape or () if isinstance(dim, int)]
             term.shape = sizes if found.shape is not None and len(sizes) == len(found.shape) else None
