@@ -88,20 +88,17 @@ class _InstanceBuilder:
         return LARGE if self.rule.kind.name == "approx" else EDGES
 
     def build(self) -> Instance:
-        order = self._order()
-        for number in order:
+        for number in self._order():
             self._declare(self.pattern.nodes[number])
-        drafts = [self.drafts[number] for number in order]
-        repair = self.rule.kind.name == "repair"
-        assign(drafts, self.element_types, self.dims, override=repair)
-        for draft in drafts:
+        assign(self.drafts.values(), self.element_types, self.dims, override=self.rule.kind.name == "repair")
+        for number, draft in self.drafts.items():
             if traits(draft.op).rule == "cast":
                 draft.attrs.setdefault("to", draft.outputs[0].dtype)
             self._relate(draft)
             settle(draft)
             disturb(draft)
-            self._infer(draft)
-        return self._assemble(drafts)
+            self._infer(draft, self.pattern.nodes[number])
+        return self._assemble()
 
     def _order(self) -> list[int]:
         """Pattern nodes, makers before readers."""
@@ -279,12 +276,13 @@ class _InstanceBuilder:
             elif alike is not None and alike.shape is not None and self.dims.chance(0.7):
                 term.shape = list(alike.shape)
 
-    def _infer(self, draft: Draft) -> None:
+    def _infer(self, draft: Draft, node: PatternNode) -> None:
         for term in draft.inputs:
             if term is not None and not term.is_output and term.value is None and (term.constant or term.role[0] == "exactly"):
                 self._fill(term)
-        for attr in self._bindings(draft):
-            self.bound.setdefault(*attr)
+        for attr in node.source.attrs:
+            if attr.mode == "equals" and isinstance(attr.value, ast.Name) and attr.name in draft.attrs:
+                self.bound.setdefault(attr.value.id, draft.attrs[attr.name])
         if any(value == [] for value in draft.attrs.values()):
             raise Rejected("an empty list is of no type")
         for term, found in zip(draft.outputs, self._output_types(draft), strict=False):
@@ -310,12 +308,6 @@ class _InstanceBuilder:
             arrays.get,
         )
         return output_types(facts, {"": self.opset, draft.domain: draft.version})
-
-    def _bindings(self, draft: Draft) -> list[tuple[str, Any]]:
-        node = next(n for n, d in self.drafts.items() if d is draft)
-        attrs = self.pattern.nodes[node].source.attrs
-        named = [(a.value.id, a.name) for a in attrs if a.mode == "equals" and isinstance(a.value, ast.Name)]
-        return [(name, draft.attrs[attr]) for name, attr in named if attr in draft.attrs]
 
     def _fill(self, term: Term) -> None:
         shape = tuple(term.shape or ())
@@ -343,7 +335,7 @@ class _InstanceBuilder:
 
     # --- the model ---------------------------------------------------------------------------------------------------------
 
-    def _assemble(self, drafts: list[Draft]) -> Instance:
+    def _assemble(self) -> Instance:
         nodes, outputs, fixed = [], [], {}
         initializers, inputs = [], []
         labels: dict[str, str] = {}
@@ -360,18 +352,13 @@ class _InstanceBuilder:
                 inputs.append(helper.make_tensor_value_info(term.name, term.dtype, term.shape))
                 if term.value is not None:
                     fixed[term.name] = term.value
-        numbers = {id(draft): number for number, draft in self.drafts.items()}
-        for position, draft in enumerate(drafts):
-            names = [term.name if term is not None else "" for term in draft.inputs]
-            label = self.pattern.nodes[numbers[id(draft)]].source.label
+        for position, (number, draft) in enumerate(self.drafts.items()):
+            names = [[term.name if term is not None else "" for term in terms] for terms in (draft.inputs, draft.outputs)]
             name = f"node{position}"
-            labels[label or name] = name
-            node_proto = helper.make_node(
-                draft.op, names, [t.name for t in draft.outputs], name, domain=draft.domain, **draft.attrs
-            )
-            nodes.append(node_proto)
+            labels[self.pattern.nodes[number].source.label or name] = name
+            nodes.append(helper.make_node(draft.op, *names, name, domain=draft.domain, **draft.attrs))
         used = {name for node in nodes for name in node.input}
-        for draft in drafts:
+        for draft in self.drafts.values():
             for term in draft.outputs:
                 if term.name not in used and self.dims.chance(_ROOT_INSIDE):
                     nodes.append(helper.make_node("Identity", [term.name], [f"{term.name}_out"], f"after_{term.name}"))
