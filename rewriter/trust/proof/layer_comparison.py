@@ -6,7 +6,6 @@ What only one of them has, or nobody can run, is left out and listed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,9 @@ from rewriter.trust.proof.models.guard import first_bad
 from rewriter.trust.proof.models.model_inputs import LARGE, LIMITS, Feed, FeedSet, declared_inputs, feed_sets, recorded_feed
 from rewriter.trust.proof.models.model_runs import CannotRun, Outputs, runtime_version, runtimes
 from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, differences
+
+Feeds = tuple[Feed, Feed]
+"""What each of the two models is fed."""
 
 
 @record(frozen=True, slots=True)
@@ -327,7 +329,7 @@ class Search:
         peak_bytes: the most bytes that fetched tensors took at a time.
     """
 
-    def __init__(self, halves: tuple[Half, Half], feeds: tuple[Feed, Feed], bound: Bound, memory: int) -> None:
+    def __init__(self, halves: tuple[Half, Half], feeds: Feeds, bound: Bound, memory: int) -> None:
         self._halves = halves
         self._feeds = feeds
         self._bound = bound
@@ -451,19 +453,13 @@ def compare_models(
     bound = Bound(ulps=ULPS, rtol=rtol, atol=atol, eps=max(map(coarsest_eps, protos)))
     recorded = recorded_feed(inputs, protos[0]) if inputs else None
     found = Comparison(runtime_version(runtime), inputs or "random", [], bound, (halves[0].blocked, halves[1].blocked))
-    first, rounds = _looked_at(_rounds(halves, recorded))
-    differing = _outputs(found, halves, rounds, bound)
+    first, differing = _outputs(found, halves, _rounds(halves, recorded), bound)
     for half in halves:
         half.release()
-    if layers or differing is not None:
-        _walk(found, halves, differing or first.feeds, memory, layers=layers)
+    feeds = differing or (first if layers else None)
+    if feeds is not None:
+        _walk(found, halves, feeds, memory, layers=layers)
     return found
-
-
-def _looked_at(rounds: Iterator[_Round]) -> tuple[_Round, Iterator[_Round]]:
-    """The first of the rounds, and all of them."""
-    first = next(rounds)
-    return first, chain([first], rounds)
 
 
 def _model(path: Path) -> onnx.ModelProto:
@@ -482,7 +478,7 @@ class _Round:
     """One set of inputs: its sort, what each model is fed, and what each gives, or why it does not run."""
 
     sort: str
-    feeds: tuple[Feed, Feed]
+    feeds: Feeds
     values: tuple[Outputs | CannotRun, Outputs | CannotRun]
 
     @property
@@ -536,10 +532,16 @@ def _values(half: Half, feed: Feed) -> Outputs | CannotRun:
         return error
 
 
-def _outputs(found: Comparison, halves: tuple[Half, Half], rounds: Iterator[_Round], bound: Bound) -> tuple[Feed, Feed] | None:
-    """Compares the outputs in every round; what the models are fed in the first one in which something is to be looked for."""
-    differing = None
+def _outputs(
+    found: Comparison, halves: tuple[Half, Half], rounds: Iterator[_Round], bound: Bound
+) -> tuple[Feeds | None, Feeds | None]:
+    """Compares the outputs in every round; what the models are fed in the first one, and in the first one in which something is
+    to be looked for.
+    """
+    first: Feeds | None = None
+    differing: Feeds | None = None
     for one in rounds:
+        first = first or one.feeds
         found.sets += 1
         found.shapes = found.shapes or _shapes(one.feeds[0])
         for half, feed, value in zip(halves, one.feeds, one.values, strict=True):
@@ -547,13 +549,13 @@ def _outputs(found: Comparison, halves: tuple[Half, Half], rounds: Iterator[_Rou
                 half.find_blocked(feed, str(value))
         before, after = one.values
         if isinstance(before, CannotRun) or isinstance(after, CannotRun):
-            return one.feeds
+            return first, one.feeds
         found.missing = [*(name for name in before if name not in after), *(name for name in after if name not in before)]
         layers = [_layer(name, one.sort, before, after, bound) for name in before if name in after]
         found.outputs = layers if not found.outputs else list(map(_worse, found.outputs, layers))
         if differing is None and (found.missing or any(layer.message for layer in layers)):
             differing = one.feeds
-    return differing
+    return first, differing
 
 
 def _layer(name: str, sort: str, before: Outputs, after: Outputs, bound: Bound) -> LayerDifference:
@@ -572,7 +574,7 @@ def _shapes(feed: Feed) -> list[str]:
     return [f"{name} {value.dtype}[{','.join(map(str, value.shape))}]" for name, value in feed.items()]
 
 
-def _walk(found: Comparison, halves: tuple[Half, Half], feeds: tuple[Feed, Feed], memory: int, *, layers: bool) -> None:
+def _walk(found: Comparison, halves: tuple[Half, Half], feeds: Feeds, memory: int, *, layers: bool) -> None:
     one, other = (sides.of_graph(half.model.graph, "main", half.folder) for half in halves)
     pairs = tensor_pairs(one, other)
     found.pairs = len(pairs)

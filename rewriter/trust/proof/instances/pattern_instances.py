@@ -353,10 +353,11 @@ class _InstanceBuilder:
                 if term.value is not None:
                     fixed[term.name] = term.value
         for position, (number, draft) in enumerate(self.drafts.items()):
-            names = [[term.name if term is not None else "" for term in terms] for terms in (draft.inputs, draft.outputs)]
+            operands = [term.name if term is not None else "" for term in draft.inputs]
+            results = [term.name for term in draft.outputs]
             name = f"node{position}"
             labels[self.pattern.nodes[number].source.label or name] = name
-            nodes.append(helper.make_node(draft.op, *names, name, domain=draft.domain, **draft.attrs))
+            nodes.append(helper.make_node(draft.op, operands, results, name, domain=draft.domain, **draft.attrs))
         used = {name for node in nodes for name in node.input}
         for draft in self.drafts.values():
             for term in draft.outputs:
