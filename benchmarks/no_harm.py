@@ -27,6 +27,7 @@ from onnx import numpy_helper
 from rewriter.app.batch.job import process
 from rewriter.app.batch.work import Job, Outcome, Reading, Rewriting, Work, Writing
 from rewriter.core.graph.model import Model
+from rewriter.core.isolation.budget import BeyondLimitsError, within_limits
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.record import replace
 from rewriter.rule_tools.load_rules import load_rules
@@ -34,7 +35,6 @@ from rewriter.trust.proof.models.model_inputs import Feed, random_feeds
 from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun, Outputs, runtime_version, runtimes
 from rewriter.trust.proof.models.output_agreement import Bound, bound_of, coarsest_eps, differences
 from rewriter.trust.proof.models.validity import Candidate
-from rewriter.trust.proof.oracles import time_limit
 
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 FOLDERS = ("light", "simple", "pytorch-operator", "pytorch-converted")
@@ -126,9 +126,9 @@ def baseline(case: Case, before: Candidate) -> tuple[str, Sequence[Feed], list[O
             continue
         for some in feeds(case):
             try:
-                with time_limit(SECONDS):
+                with within_limits(SECONDS, None):
                     answers = [run(feed) for feed in some]
-            except (CannotRun, TimeoutError):
+            except (CannotRun, BeyondLimitsError):
                 continue
             if all(near(list(answer.values()), outputs) for answer, (_, outputs) in zip(answers, case.records, strict=False)):
                 return runtime, some, answers
@@ -171,13 +171,13 @@ def judge(case: Case, outcome: Outcome, result: onnx.ModelProto, rules: RuleSet,
     try:
         run = ModelRun(after, runtime)
         for feed, answer in zip(some, answers, strict=True):
-            with time_limit(SECONDS):
+            with within_limits(SECONDS, None):
                 found = [d.message for d in differences(answer, run(feed), bound) if d.message]
             if found and any(d.message for d in differences(answer, ModelRun(before, runtime)(feed), bound)):
                 continue  # it draws random numbers
             if found:
                 return found[0]
-    except (CannotRun, TimeoutError) as error:
+    except (CannotRun, BeyondLimitsError) as error:
         return elsewhere(case, after, runtime, str(error), tally)
     return ""
 

@@ -18,10 +18,10 @@ from transforms import TRANSFORMS, Variant, apply
 
 from rewriter.app.batch.job import process
 from rewriter.app.batch.work import Job, Outcome, Reading, Rewriting, Work, Writing
+from rewriter.core.isolation.budget import within_limits
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.trust.proof.oracles import time_limit
 
 SECONDS = 120.0
 WAYS = {
@@ -161,7 +161,7 @@ def run_steps(path: Path, steps: Sequence[tuple[RuleSet, str]]) -> list[Outcome]
     outcomes, current = [], path
     for number, (rules, source) in enumerate(steps):
         target = path.with_name("result.onnx" if number == len(steps) - 1 else f"step{number}.onnx")
-        with time_limit(SECONDS):
+        with within_limits(SECONDS, None):
             outcome = process(
                 Job(str(current), str(target)), Work(Rewriting(rules), Reading(source), writing=Writing(force=True))
             )

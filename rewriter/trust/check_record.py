@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import onnx
@@ -33,6 +34,7 @@ from rewriter.core.onnxfile.wire import MalformedError
 from rewriter.core.record import field, record, replace
 from rewriter.trust.difference import Difference, compare
 from rewriter.trust.proof.judges import has_kernel
+from rewriter.trust.proof.models.guard import place_of
 from rewriter.trust.source.find import find, load_source
 from rewriter.trust.stamp import (
     SHORT,
@@ -320,11 +322,10 @@ class _LastRun:
 
     def without(self, firings: Sequence[Firing], *, stamp: bool) -> Undone:
         before = self.again().firings
-        left_out = (*self._run.left_out, *((one.rule, one.place, one.root) for one in firings))
+        left_out = (*self._run.left_out, *map(place_of, firings))
         model = self._before()
         log = replay(model, replace(self._run, left_out=left_out), self._known, self._source, detail=True)
-        kept = {(one.rule, one.place, one.root) for one in log.firings}
-        had = {(one.rule, one.place, one.root) for one in before}
+        kept, had = (set(map(place_of, firings)) for firings in (log.firings, before))
         if stamp and model.edited:
             counts = log.counts
             rules = {code: (counts[code], digest) for code, (_, digest) in self._run.rules.items() if counts[code]}
@@ -335,8 +336,8 @@ class _LastRun:
         return Undone(
             model,
             before,
-            [one for one in before if (one.rule, one.place, one.root) not in kept],
-            [one for one in log.firings if (one.rule, one.place, one.root) not in had],
+            [one for one in before if place_of(one) not in kept],
+            [one for one in log.firings if place_of(one) not in had],
             self._before,
         )
 
@@ -360,12 +361,13 @@ class _LastRun:
                 return load_source(path)
         raise RewriterError(f"undo needs the source file {name} with SHA-256 {digest} (--source)")
 
-    def _original(self, path: Path | None) -> _Before:
+    def _original(self, path: Path | None) -> Callable[[], Model]:
+        """Reads what was rewritten, each time anew."""
         run = self._run
         if path is not None:
             if load(path).read_digest() != run.input:
                 raise RewriterError(f"{path} is not what was rewritten; that has SHA-256 {run.input}")
-            return _Before(path)
+            return partial(load, path)
         if not run.way_back:
             raise RewriterError(
                 f"undo needs the model that was rewritten: name it with --original (its SHA-256 is {run.input}); a result "
@@ -373,25 +375,9 @@ class _LastRun:
             )
         try:
             data = went_back(run.way_back, read_bytes(self._result))
-            found = _Before(onnx.ModelProto.FromString(data), data, self._result.absolute().parent)
+            found = onnx.ModelProto.FromString(data)
         except (ValueError, TypeError, RecursionError, zlib.error, DecodeError, MalformedError) as error:
             raise RewriterError(f"{self._result}: the way back in its record cannot be gone: {error}") from None
-        if found.digest() != run.input:
+        if hashlib.sha256(data).hexdigest() != run.input:
             raise RewriterError(f"{self._result} was changed since, so its record does not lead back to what was rewritten")
-        return found
-
-
-class _Before:
-    """What was rewritten, to be read anew each time."""
-
-    def __init__(self, source: Path | onnx.ModelProto, data: bytes = b"", folder: Path | None = None) -> None:
-        self._input = source
-        self._data = data
-        self._folder = folder
-
-    def __call__(self) -> Model:
-        return load(self._input) if isinstance(self._input, Path) else Model.from_proto(self._input, self._folder)
-
-    def digest(self) -> str:
-        """SHA-256 of the bytes."""
-        return hashlib.sha256(self._data).hexdigest()
+        return partial(Model.from_proto, found, self._result.absolute().parent)

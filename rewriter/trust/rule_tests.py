@@ -32,7 +32,7 @@ from rewriter.core.language import ast, schema
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Log
-from rewriter.core.onnxfile.part import bodies_of
+from rewriter.core.onnxfile.part import bodies_of, read_by
 from rewriter.core.record import record
 from rewriter.core.rewriting.stale_types import agrees
 from rewriter.rule_tools.explain.places import Explanation
@@ -171,20 +171,12 @@ def _check_whole(model: onnx.ModelProto) -> None:
     """A rule leaves alone what it cannot read: where a model misses something, a test that it is left alone shows nothing."""
     if not model.opset_import:
         raise FailedTest('the test\'s model imports no operators; write <ir_version: 8, opset_import: ["": 13]> before it')
-    if missing := next(_made_by_nothing(model.graph, frozenset()), ""):
+    graph = model.graph
+    ports = (*graph.input, *graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
+    known = {one.name for one in ports}.union(("",), *(node.output for node in graph.node))
+    read = (*(name for node in graph.node for name in read_by(node)), *(one.name for one in graph.output))
+    if missing := next((name for name in read if name not in known), ""):
         raise FailedTest(f"the test's model reads {missing!r}, which is no input, no initializer and made by no node")
-
-
-def _made_by_nothing(graph: onnx.GraphProto, around: frozenset[str]) -> Iterator[str]:
-    constants = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
-    known = around.union(
-        (one.name for one in (*graph.input, *constants)), (name for node in graph.node for name in node.output), ("",)
-    )
-    for node in graph.node:
-        yield from (name for name in node.input if name not in known)
-        for body in bodies_of(node):
-            yield from _made_by_nothing(body, known)
-    yield from (one.name for one in graph.output if one.name not in known)
 
 
 def _try(rule: Rule, test: ast.Test, known: Iterable[Rule]) -> None:

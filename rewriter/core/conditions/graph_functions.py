@@ -44,10 +44,15 @@ def _changes(context: RecordedGraph, node: gs.Node, domain: str, was: int, versi
     """Whether a node that the model's version has would be another one, or none, in the other version."""
     if schema.schema(node.op, domain, was) is None:
         return False
+    kept = node_keeps_meaning(node, domain, was, version)
+    return not kept or (bool(schema.history(node.op, domain)) and not takes_types(context, node, domain, version))
+
+
+def node_keeps_meaning(node: gs.Node, domain: str, first: int, then: int) -> bool:
+    """Whether a node means the same in two versions of its domain; element types are not looked at."""
     from rewriter.core.language.meaning import keeps_meaning
 
-    kept = keeps_meaning(node.op, domain, node.attrs.keys(), used_count(node.inputs), used_count(node.outputs), was, version)
-    return not kept or (bool(schema.history(node.op, domain)) and not takes_types(context, node, domain, version))
+    return keeps_meaning(node.op, domain, node.attrs.keys(), used_count(node.inputs), used_count(node.outputs), first, then)
 
 
 def takes_types(

@@ -14,10 +14,7 @@ from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.scopes import Scope, find_scopes, opset_versions
-<<<<<<< HEAD
-=======
 from rewriter.core.onnxfile.tensors import Dim
->>>>>>> surg
 from rewriter.core.record import record
 
 
@@ -107,19 +104,6 @@ def fix_shapes(graph: gs.Graph, static: Static) -> None:
                 raise RewriterError(f"--static {name}: {dim} would be {lengths[dim]} and {length}")
     for name, shape in static:
         inputs[name].shape = list(shape)
-<<<<<<< HEAD
-    scopes = find_scopes(graph) if lengths else []
-    for tensor in chain(*(_variables(scope.graph) for scope in scopes if not scope.is_function)):
-        said = tensor.shape
-        if said is not None and any(isinstance(dim, str) and dim in lengths for dim in said):
-            tensor.shape = [lengths.get(dim, dim) if isinstance(dim, str) else dim for dim in said]
-
-
-def _variables(graph: gs.Graph) -> Iterator[Any]:
-    """Inputs, outputs and inner tensors of a graph."""
-    tensors = chain(graph.inputs, graph.outputs, *(node.outputs for node in graph.nodes))
-    return (tensor for tensor in tensors if isinstance(tensor, gs.Variable))
-=======
     if lengths:
         replace_dims(graph, lengths)
 
@@ -133,7 +117,6 @@ def replace_dims(graph: gs.Graph, changes: Mapping[str, Dim]) -> None:
             said = tensor.shape if isinstance(tensor, gs.Variable) else None
             if said is not None and any(isinstance(dim, str) and dim in changes for dim in said):
                 tensor.shape = [changes.get(dim, dim) if isinstance(dim, str) else dim for dim in said]
->>>>>>> surg
 
 
 # What a model says of its training names tensors of its graph; an edit that takes or renames them leaves it meaningless.

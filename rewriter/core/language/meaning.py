@@ -93,6 +93,20 @@ def fits(op: str, domain: str, version: int, written: Collection[str], inputs: i
 
 
 @cache
+def type_variables(op: str, domain: str, version: int) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """For operands and for results, the type variable that each place shares with others, "" for none; None for an operator
+    without a schema.
+    """
+    found = schema.registered_at(op, domain, version)
+    if found is None:
+        return None
+    mixed = {f.type_str for f in (*found.inputs, *found.outputs) if not f.is_homogeneous}
+    free = {one.type_param_str for one in found.type_constraints} - mixed
+    inputs, outputs = (tuple(f.type_str if f.type_str in free else "" for f in side) for side in (found.inputs, found.outputs))
+    return inputs, outputs
+
+
+@cache
 def takes(op: str, domain: str, version: int, outputs: bool, position: int, kind: int | str) -> bool:
     """Whether an operator takes (or, with `outputs`, gives) tensors of an element type at a position, or what ONNX calls
     `seq(tensor(float))`.

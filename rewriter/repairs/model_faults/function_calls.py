@@ -12,10 +12,10 @@ from typing import Any
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
+from rewriter.core.conditions.graph_functions import node_keeps_meaning
 from rewriter.core.graph.index import GraphIndex, operator_key
 from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.scopes import FunctionKey, bodies, callee, key_of, needed_functions, opset_versions
-from rewriter.core.language.meaning import keeps_meaning
 from rewriter.core.language.schema import history
 from rewriter.core.rewriting.model_edits import set_opset
 from rewriter.core.rewriting.transaction import Refused, Rewriting
@@ -116,11 +116,8 @@ def _can_stand(function: gs.Function, imported: Mapping[str, int], local: Contai
             return False
         if own is None or outer is None or own == outer or callee(node) in local:
             continue
-        counts = [
-            max((i for i, tensor in enumerate(part, 1) if tensor.name), default=0) for part in (node.inputs, node.outputs)
-        ]
         known = history(op, domain)  # of a custom operator nothing says what its versions change
-        if not known or not keeps_meaning(op, domain, node.attrs.keys(), counts[0], counts[1], own, outer):
+        if not known or not node_keeps_meaning(node, domain, own, outer):
             return False
     return True
 

@@ -8,7 +8,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
-from rewriter.core.conditions.graph_functions import obstacle, takes_types, used_count
+from rewriter.core.conditions.graph_functions import node_keeps_meaning, obstacle, takes_types, used_count
 from rewriter.core.graph.index import GraphIndex, operator_key
 from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.save import newest_import
@@ -123,11 +123,9 @@ def import_opset(rewriting: Rewriting) -> None:
     versions = [v for v in range(SETTLED, newest_import("", _format(context)) + 1) if all(_has(context, n, v) for n in nodes)]
     if not versions:
         raise Refused("no opset of its time has all of its nodes")
-    from rewriter.core.language.meaning import keeps_meaning
-
     low, high = versions[0], versions[-1]
     for node in nodes:
-        if not keeps_meaning(node.op, "", node.attrs.keys(), used_count(node.inputs), used_count(node.outputs), low, high):
+        if not node_keeps_meaning(node, "", low, high):
             raise Refused(
                 f"{node.op} {node_name(node)!r} has another meaning at opset {low} than at {high}; both have all nodes"
             )

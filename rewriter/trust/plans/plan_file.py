@@ -14,7 +14,7 @@ from rewriter.core.engine.firing import Fired
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.language.rule_files import check_rule_path
 from rewriter.core.log import Firing, Log, Suppressed
-from rewriter.core.record import field, record, replace
+from rewriter.core.record import field, names, record, replace
 from rewriter.trust.plans.toml_text import Key, line_of, lines, parse
 
 # TOML as this program writes it: whatever a name in a model holds is one line of printable text that reads back the same.
@@ -210,20 +210,7 @@ def read(path: Path) -> Document:
     return _PlanReader(path, lines(written.replace("\r\n", "\n"))).read(document)
 
 
-_TOP = (
-    "schema",
-    "version",
-    "model",
-    "sha256",
-    "rule-paths",
-    "source",
-    "constant-inputs",
-    "tidy",
-    "asked",
-    "set",
-    "rules",
-    "rewrite",
-)
+_TOP = ("schema", *(name.replace("_", "-") for name in names(Document) or () if name != "proposals"), "rewrite")
 _REWRITE = ("apply", "rule", "place", "node", "number", "follows", "matched")
 
 

@@ -6,8 +6,6 @@ What only one of them has, or nobody can run, is left out and listed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +16,27 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.load import check_names
-from rewriter.core.graph.model import Model
+from rewriter.core.graph.model import load
+from rewriter.core.graph.tidy import fix_shapes
 from rewriter.core.isolation.child import TooSlow
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.expansion import TOLD, expands_too_much
 from rewriter.core.onnxfile.part import Whole
 from rewriter.core.onnxfile.read import read_bytes, read_model_file
-from rewriter.core.onnxfile.tensors import text
+from rewriter.core.onnxfile.tensors import count, numpy_dtype, text
 from rewriter.core.record import field, record, replace
 from rewriter.trust import difference as sides
 from rewriter.trust.difference import Difference, Pairing, Side, compare
 from rewriter.trust.proof import onnx_runtime
 from rewriter.trust.proof.judges import PLAIN, SESSION, NoAnswer, Session
 from rewriter.trust.proof.models.equivalence import RECORDED, SAYING
+from rewriter.trust.proof.models.guard import first_bad
 from rewriter.trust.proof.models.model_inputs import LARGE, LIMITS, Feed, FeedSet, declared_inputs, feed_sets, recorded_feed
 from rewriter.trust.proof.models.model_runs import CannotRun, Outputs, runtime_version, runtimes
 from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, differences
+
+Feeds = tuple[Feed, Feed]
+"""What each of the two models is fed."""
 
 
 @record(frozen=True, slots=True)
@@ -139,24 +142,25 @@ class Half:
 
     Args:
         model: with its weights, or references to external data.
-        folder: that of the model's file, where external data are looked for.
+        file: of the model, beside which external data are looked for.
         runtime: "ONNX Runtime" or "onnx.reference".
 
     Raises:
         RewriterError: external data are missing or lead out of the folder.
     """
 
-    def __init__(self, model: onnx.ModelProto, folder: Path, runtime: str) -> None:
+    def __init__(self, model: onnx.ModelProto, file: Path, runtime: str) -> None:
         self.model = model
+        self.file = file
         self.runtime = runtime
         self.blocked: list[RefusedNode] = []
-        self._folder = folder
+        self.folder = file.absolute().parent
         self._parts = Whole(model)
         self._lost: set[str] = set()
         self._whole: Session | None = None  # the session of the model as a whole
         for tensor in external_data.tensors_of(model):
             if external_data.is_external(tensor):
-                with external_data.opened(folder, external_data.reference(tensor).location):
+                with external_data.opened(self.folder, external_data.reference(tensor).location):
                     pass
 
     def feed(self, values: Feed) -> Feed:
@@ -215,8 +219,7 @@ class Half:
         """
         alive = list(range(len(self._parts.nodes)))
         while alive and len(self.blocked) < MOST_BLOCKED:
-            refused = self._trial(alive, feed)
-            if refused is None:
+            if not (refused := self._trial(alive, feed)):
                 break
             if not self.blocked and self._refused_as_a_whole():
                 self._lose(alive)
@@ -247,28 +250,18 @@ class Half:
         self._lost.update(name for number in numbers for name in self._parts.nodes[number].output)
 
     def _first_refused(self, alive: list[int], feed: Feed, why: str) -> tuple[int, str]:
-        """The node with which the nodes before it are refused, by bisection."""
-        good, bad = 0, len(alive)
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            found = self._trial(alive[:middle], feed)
-            if found is None:
-                good = middle
-            else:
-                bad, why = middle, found
-        return alive[bad - 1], why
+        """The node with which the nodes before it are refused."""
+        count, why = first_bad(0, len(alive), why, lambda count: self._trial(alive[:count], feed))
+        return alive[count - 1], why
 
-    def _trial(self, numbers: list[int], feed: Feed) -> str | None:
-        """Why these nodes are not run together; None when they are."""
-        if not (unread := self._parts.unread(numbers)):
-            return None
-        try:
-            self._run(
-                self._parts.part(numbers, outputs=unread), unread[-1:], feed
-            )  # the runtimes compute the other outputs all the same
-        except CannotRun as error:
-            return str(error)
-        return None
+    def _trial(self, numbers: list[int], feed: Feed) -> str:
+        """Why these nodes are not run together; "" when they are."""
+        if unread := self._parts.unread(numbers):
+            try:  # the runtimes compute the outputs that are not asked for all the same
+                self._run(self._parts.part(numbers, outputs=unread), unread[-1:], feed)
+            except CannotRun as error:
+                return str(error)
+        return ""
 
     def _run(self, part: onnx.ModelProto, names: Sequence[str], feed: Feed) -> Sequence[Any]:
         own = {info.name for info in part.graph.input}
@@ -293,7 +286,7 @@ class Half:
         if expands_too_much(part):
             raise NoAnswer(f"was not asked, since {TOLD}")
         runtime = PLAIN if self.runtime == SESSION else self.runtime  # an optimization may compute a tensor in another way
-        return Session(part.SerializeToString(), self._folder, runtime)
+        return Session(part.SerializeToString(), self.folder, runtime)
 
 
 def _takes(info: onnx.ValueInfoProto, value: Any) -> bool:
@@ -336,7 +329,7 @@ class Search:
         peak_bytes: the most bytes that fetched tensors took at a time.
     """
 
-    def __init__(self, halves: tuple[Half, Half], feeds: tuple[Feed, Feed], bound: Bound, memory: int) -> None:
+    def __init__(self, halves: tuple[Half, Half], feeds: Feeds, bound: Bound, memory: int) -> None:
         self._halves = halves
         self._feeds = feeds
         self._bound = bound
@@ -351,8 +344,10 @@ class Search:
 
     def _chunks(self, pairs: Sequence[TensorPair]) -> Iterator[list[TensorPair]]:
         sizes = [
-            expected_sizes(half.model, feed, [pair[i] for pair in ((p.first, p.second) for p in pairs)])
-            for i, (half, feed) in enumerate(zip(self._halves, self._feeds, strict=True))
+            expected_sizes(half.file, feed, names)
+            for half, feed, names in zip(
+                self._halves, self._feeds, ([p.first for p in pairs], [p.second for p in pairs]), strict=True
+            )
         ]
         unknown = self._memory // (2 * UNKNOWN_SIZE_DIVISOR)
         chunk: list[TensorPair] = []
@@ -406,57 +401,26 @@ def _size(value: Any) -> int:
 # How many bytes each tensor of a model will take for given inputs, before it is run: what fits into a memory budget.
 
 
-SMALL = 1024
-"""Bytes of an initializer that may hold a shape and is therefore kept; of larger ones only the type matters."""
-
-
-def expected_sizes(model: onnx.ModelProto, feed: Feed, tensors: Iterable[str]) -> dict[str, int]:
+def expected_sizes(file: Path, feed: Feed, tensors: Iterable[str]) -> dict[str, int]:
     """Bytes of tensors of the main graph; those whose shape cannot be told in advance are left out."""
     try:
-        graph = Model.from_proto(_skeleton(model, feed)).graph
+        model = load(file)
+        fix_shapes(model.graph, [(name, value.shape) for name, value in feed.items() if isinstance(value, np.ndarray)])
     except RewriterError:
         return {}
-    facts = Facts(GraphIndex(graph))
-    tensors_by_name = {tensor.name: tensor for node in graph.nodes for tensor in node.outputs}
+    facts = Facts(GraphIndex(model.graph), model.overridable)
+    tensors_by_name = {tensor.name: tensor for node in model.graph.nodes for tensor in node.outputs}
     found = {}
     for name in tensors:
         tensor = tensors_by_name.get(name)
-        if tensor is None:
-            continue
-        shape, dtype = facts.shape(tensor), facts.dtype(tensor)
-        if shape is not None and all(isinstance(dim, int) for dim in shape):
-            found[name] = prod(dim for dim in shape if isinstance(dim, int)) * _item_size(dtype)
+        if tensor is not None and (elements := count(facts.shape(tensor))) is not None:
+            found[name] = elements * _item_size(facts.dtype(tensor))
     return found
 
 
 def _item_size(dtype: int | None) -> int:
-    try:
-        return max(1, int(onnx.helper.tensor_dtype_to_np_dtype(dtype or 0).itemsize))
-    except KeyError:
-        return 8
-
-
-def _skeleton(model: onnx.ModelProto, feed: Feed) -> onnx.ModelProto:
-    """The model without weights, and with inputs of the fed shapes."""
-    graph = onnx.GraphProto(name="skeleton", node=model.graph.node)
-    listed = set()
-    for tensor in model.graph.initializer:
-        if prod(tensor.dims) * _item_size(tensor.data_type) <= SMALL and not tensor.external_data:
-            graph.initializer.append(tensor)
-        else:
-            graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
-        listed.add(tensor.name)
-    for info in model.graph.input:
-        if info.name not in listed:
-            fed = onnx.ValueInfoProto()
-            fed.CopyFrom(info)
-            if info.name in feed and info.type.WhichOneof("value") == "tensor_type":
-                fed.type.tensor_type.shape.Clear()
-                fed.type.tensor_type.shape.dim.extend(
-                    onnx.TensorShapeProto.Dimension(dim_value=size) for size in np.shape(feed[info.name])
-                )
-            graph.input.append(fed)
-    return onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions, graph=graph)
+    known = numpy_dtype(dtype or 0)
+    return 8 if known is None else max(1, known.itemsize)
 
 
 # Two model files compared by what they compute: their outputs, and the first tensor in which they part.
@@ -485,23 +449,17 @@ def compare_models(
     """
     protos = _model(one), _model(other)
     runtime = runtimes()[0]
-    halves = Half(protos[0], one.absolute().parent, runtime), Half(protos[1], other.absolute().parent, runtime)
+    halves = Half(protos[0], one, runtime), Half(protos[1], other, runtime)
     bound = Bound(ulps=ULPS, rtol=rtol, atol=atol, eps=max(map(coarsest_eps, protos)))
     recorded = recorded_feed(inputs, protos[0]) if inputs else None
     found = Comparison(runtime_version(runtime), inputs or "random", [], bound, (halves[0].blocked, halves[1].blocked))
-    first, rounds = _looked_at(_rounds(halves, recorded))
-    differing = _outputs(found, halves, rounds, bound)
+    first, differing = _outputs(found, halves, _rounds(halves, recorded), bound)
     for half in halves:
         half.release()
-    if layers or differing is not None:
-        _walk(found, halves, differing or first.feeds, memory, layers=layers, folders=(one, other))
+    feeds = differing or (first if layers else None)
+    if feeds is not None:
+        _walk(found, halves, feeds, memory, layers=layers)
     return found
-
-
-def _looked_at(rounds: Iterator[_Round]) -> tuple[_Round, Iterator[_Round]]:
-    """The first of the rounds, and all of them."""
-    first = next(rounds)
-    return first, chain([first], rounds)
 
 
 def _model(path: Path) -> onnx.ModelProto:
@@ -520,7 +478,7 @@ class _Round:
     """One set of inputs: its sort, what each model is fed, and what each gives, or why it does not run."""
 
     sort: str
-    feeds: tuple[Feed, Feed]
+    feeds: Feeds
     values: tuple[Outputs | CannotRun, Outputs | CannotRun]
 
     @property
@@ -574,10 +532,16 @@ def _values(half: Half, feed: Feed) -> Outputs | CannotRun:
         return error
 
 
-def _outputs(found: Comparison, halves: tuple[Half, Half], rounds: Iterator[_Round], bound: Bound) -> tuple[Feed, Feed] | None:
-    """Compares the outputs in every round; what the models are fed in the first one in which something is to be looked for."""
-    differing = None
+def _outputs(
+    found: Comparison, halves: tuple[Half, Half], rounds: Iterator[_Round], bound: Bound
+) -> tuple[Feeds | None, Feeds | None]:
+    """Compares the outputs in every round; what the models are fed in the first one, and in the first one in which something is
+    to be looked for.
+    """
+    first: Feeds | None = None
+    differing: Feeds | None = None
     for one in rounds:
+        first = first or one.feeds
         found.sets += 1
         found.shapes = found.shapes or _shapes(one.feeds[0])
         for half, feed, value in zip(halves, one.feeds, one.values, strict=True):
@@ -585,13 +549,13 @@ def _outputs(found: Comparison, halves: tuple[Half, Half], rounds: Iterator[_Rou
                 half.find_blocked(feed, str(value))
         before, after = one.values
         if isinstance(before, CannotRun) or isinstance(after, CannotRun):
-            return one.feeds
+            return first, one.feeds
         found.missing = [*(name for name in before if name not in after), *(name for name in after if name not in before)]
         layers = [_layer(name, one.sort, before, after, bound) for name in before if name in after]
         found.outputs = layers if not found.outputs else list(map(_worse, found.outputs, layers))
         if differing is None and (found.missing or any(layer.message for layer in layers)):
             differing = one.feeds
-    return differing
+    return first, differing
 
 
 def _layer(name: str, sort: str, before: Outputs, after: Outputs, bound: Bound) -> LayerDifference:
@@ -610,17 +574,8 @@ def _shapes(feed: Feed) -> list[str]:
     return [f"{name} {value.dtype}[{','.join(map(str, value.shape))}]" for name, value in feed.items()]
 
 
-def _walk(
-    found: Comparison,
-    halves: tuple[Half, Half],
-    feeds: tuple[Feed, Feed],
-    memory: int,
-    *,
-    layers: bool,
-    folders: tuple[Path, Path],
-) -> None:
-    one = sides.of_graph(halves[0].model.graph, "main", folders[0].absolute().parent)
-    other = sides.of_graph(halves[1].model.graph, "main", folders[1].absolute().parent)
+def _walk(found: Comparison, halves: tuple[Half, Half], feeds: Feeds, memory: int, *, layers: bool) -> None:
+    one, other = (sides.of_graph(half.model.graph, "main", half.folder) for half in halves)
     pairs = tensor_pairs(one, other)
     found.pairs = len(pairs)
     search = Search(halves, feeds, found.bound, memory)
@@ -629,18 +584,18 @@ def _walk(
         if layers:
             found.layers.append(layer)
         if layer.message and found.first is None:
-            found.first = First(layer, tuple(_at(layer, halves, folders)))
+            found.first = First(layer, tuple(_at(layer, *halves)))
             if not layers:
                 break
     found.peak_bytes = search.peak_bytes
 
 
-def _at(layer: LayerDifference, halves: tuple[Half, Half], files: tuple[Path, Path]) -> Iterator[Difference]:
+def _at(layer: LayerDifference, one: Half, other: Half) -> Iterator[Difference]:
     """What differs between the nodes that make the two tensors: attributes, operands, constants that they read."""
     maker = layer.pair.maker.name
-    read = {name for node in halves[0].model.graph.node if layer.pair.first in node.output for name in node.input}
+    read = {name for node in one.model.graph.node if layer.pair.first in node.output for name in node.input}
     try:
-        all_of_them = list(compare(halves[0].model, halves[1].model, files[0].absolute().parent, files[1].absolute().parent))
+        all_of_them = list(compare(one.model, other.model, one.folder, other.folder))
     except RewriterError:
         return
     for difference in all_of_them:

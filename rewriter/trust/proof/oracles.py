@@ -8,11 +8,8 @@ from __future__ import annotations
 import ctypes
 import importlib
 import logging
-import signal
-import threading
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Protocol
 
@@ -20,11 +17,13 @@ import numpy as np
 import onnx
 
 from rewriter.core.errors import RewriterError, install
+from rewriter.core.isolation.budget import within_limits
 from rewriter.core.record import record
 from rewriter.trust.proof import onnx_runtime
 from rewriter.trust.proof.instances.instance import Array
 
 SECONDS = 5.0
+"""For a run in onnx.reference, which computes in Python."""
 NO_KERNEL = ("Could not find an implementation", "NOT_IMPLEMENTED", "NotImplemented")
 _RIGHT_FROM = {"BatchNormalization": 14, "Softmax": 13, "LogSoftmax": 13, "Hardmax": 13}
 _BFLOAT16 = onnx.TensorProto.BFLOAT16
@@ -68,15 +67,16 @@ class OnnxRuntime:
             session = onnx_runtime.session(model.SerializeToString(), None)
         except Exception as error:
             return Refusal("load", onnx_runtime.reason(error))
-        kinds = {info.name: info.type.tensor_type.elem_type for info in (*model.graph.input, *model.graph.output)}
+        kinds = {info.name: info.type.tensor_type.elem_type for info in model.graph.input}
         names = [output.name for output in session.get_outputs()]
+        with_bfloat16 = any(output.type == "tensor(bfloat16)" for output in session.get_outputs())
 
         def run(inputs: Mapping[str, Array]) -> Answer:
             try:
                 fed = {
                     i.name: _to_runtime(inputs[i.name], kinds.get(i.name, 0)) for i in session.get_inputs() if i.name in inputs
                 }
-                if any(kinds.get(name) == _BFLOAT16 for name in names):
+                if with_bfloat16:
                     return _with_bfloat16(session, fed, names)
                 return dict(zip(names, session.run(names, fed), strict=True))
             except Exception as error:
@@ -104,7 +104,7 @@ class ReferenceOracle:
 
         def run(inputs: Mapping[str, Array]) -> Answer:
             try:
-                with time_limit(), np.errstate(all="ignore"), warnings.catch_warnings():
+                with within_limits(SECONDS, None), np.errstate(all="ignore"), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     return dict(zip(names, map(np.asarray, evaluator.run(None, dict(inputs))), strict=True))
             except Exception as error:
@@ -146,25 +146,6 @@ def newest_opset() -> int:
         if not isinstance(ORACLES[0].load(model), Refusal):
             return version
     raise RewriterError("the installed ONNX Runtime runs no opset at all")
-
-
-@contextmanager
-def time_limit(seconds: float = SECONDS) -> Iterator[None]:
-    """Raises TimeoutError inside of Python code that runs too long; only the main thread can be stopped."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
-        yield
-        return
-
-    def stop(*_: object) -> None:
-        raise TimeoutError(f"took more than {seconds:g} seconds")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _words(error: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ def disagreement(node: SourceNode, onnx_node: gs.Node, *, whole: bool = True, ve
         onnx_node: the ONNX node that makes its result, or, where not `whole`, one of the others.
         version: of the framework that wrote the file, which the exporter's is not before; () where it is unknown.
     """
-    checks = [_place, *(_CHECKS if whole else _PARTS).get(node.operator, ())]
+    checks = [_place, *_PARTS.get(node.operator, ()), *(_CHECKS.get(node.operator, ()) if whole else ())]
     for since, more in _SINCE.items():
         if version >= since:
             checks.extend(more.get(node.operator, ()))
@@ -112,24 +113,24 @@ def _list(attribute: str, onnx_attribute: str, fill: int | None = None, *, twice
     return check
 
 
+def _number(attribute: str, onnx_attribute: str, default: float | None, at: int | None = None) -> Check:
+    """One number."""
+    return _single(attribute, onnx_attribute, default, at, 0.0)
+
+
 def _axis(attribute: str, onnx_attribute: str, default: int | None, at: int | None = None) -> Check:
     """One integer, which exporters copy as it is."""
+    return _single(attribute, onnx_attribute, default, at, 0)
+
+
+def _single(attribute: str, onnx_attribute: str, default: float | None, at: int | None, like: float) -> Check:
+    """An integer or, by its type, a number that an exporter may have rounded; not compared where it is not one alone."""
+    agree = operator.eq if isinstance(like, int) else _close
 
     def check(node: SourceNode, onnx_node: gs.Node) -> str | None:
-        file_value, found = _file_value(node, attribute, 0), _numbers(onnx_node, onnx_attribute, at)
+        file_value, found = _file_value(node, attribute, like), _numbers(onnx_node, onnx_attribute, at)
         file_value = default if file_value is None else file_value
-        if file_value is None or found is None or len(found) != 1:
-            return None
-        return None if file_value == found[0] else _say(attribute, file_value, found[0])
-
-    return check
-
-
-def _number(attribute: str, onnx_attribute: str, default: float | None, at: int | None = None) -> Check:
-    def check(node: SourceNode, onnx_node: gs.Node) -> str | None:
-        file_value, found = _file_value(node, attribute, 0.0), _numbers(onnx_node, onnx_attribute, at)
-        file_value = default if file_value is None else file_value
-        if file_value is None or not found or _close(file_value, found[0]):
+        if file_value is None or found is None or len(found) != 1 or agree(file_value, found[0]):
             return None
         return _say(attribute, file_value, found[0])
 
@@ -328,19 +329,22 @@ def _scales(node: SourceNode, onnx_node: gs.Node) -> str | None:
     return None if file_value is None or not scales or scales[-1] == file_value else _say("scale", file_value, scales[-1])
 
 
+_OUTPUTS = ("LogisticRegression", "LinearRegression", "MAERegression", "SVM", "Softmax")
+_LOSSES = frozenset(("Softmax", "MakeLoss", *(f"{name}Output" for name in _OUTPUTS)))
+_SCALAR = frozenset(f"_{name}_scalar" for name in ("mul", "plus", "minus", "rminus", "div", "rdiv", "power"))
+
 _WINDOW = (_list("kernel", "kernel_shape"), _list("stride", "strides", 1), _list("pad", "pads", 0, twice=True))
 _CONVOLUTION = (*_WINDOW, _list("dilate", "dilations", 1), _axis("num_group", "group", 1))
 _POOLED = _only("MaxPool", "AveragePool", "LpPool")
 _CEILED = (_written("pooling_convention", "full", "ceil_mode", "valid"),)
 _COUNTED = (_written("count_include_pad", "True", "count_include_pad", "True"),)
 _REDUCED = _only(*(f"Reduce{name}" for name in ("Max", "Mean", "Min", "Prod", "Sum", "L1", "L2")))
-_REDUCTION = (_REDUCED(_list("axis", "axes", at=1)), _REDUCED(_flag("keepdims", "keepdims")))
 _SOFTMAX = (_only("Softmax", "LogSoftmax")(_axis("axis", "axis", -1)),)
 
-# Operators that MXNet 1.9 takes apart: what the nodes tell that do not make the result.
+# What any node of those that an operator became tells: MXNet 1.9 takes many apart.
 _PARTS: dict[str, tuple[Check, ...]] = {
     "FullyConnected": (_only("Gemm")(_weight("num_hidden", 1, 0)),),
-    "SliceChannel": (_only("Split")(_parts), _only("Split")(_axis("axis", "axis", 1))),
+    "SliceChannel": (_parts, _only("Split")(_axis("axis", "axis", 1))),
     "argmax": (_only("ArgMax")(_axis("axis", "axis", None)),),
     "argmin": (_only("ArgMin")(_axis("axis", "axis", None)),),
     "LayerNorm": (_only("ReduceMean")(_list("axis", "axes", at=1)),),
@@ -358,6 +362,7 @@ _SINCE: dict[tuple[int, ...], dict[str, tuple[Check, ...]]] = {
     (1, 9): {"_linalg_gemm2": (_scaled,)},
 }
 
+# What the node that makes the result tells in addition.
 _CHECKS: dict[str, tuple[Check, ...]] = {
     "BatchNorm": (_number("eps", "epsilon", 1e-3), _number("momentum", "momentum", 0.9)),
     "Concat": (_axis("dim", "axis", 1),),
@@ -366,7 +371,7 @@ _CHECKS: dict[str, tuple[Check, ...]] = {
     "Deconvolution": (*_CONVOLUTION, _list("adj", "output_padding", 0), _weight("num_filter", 1, 1, "group")),
     "Dropout": (_number("p", "ratio", 0.5, 1),),
     "Embedding": (_weight("input_dim", 0, 0), _weight("output_dim", 0, 1)),
-    "FullyConnected": (_only("Gemm")(_weight("num_hidden", 1, 0)), _flattened),
+    "FullyConnected": (_flattened,),
     "InstanceNorm": (_number("eps", "epsilon", 1e-3),),
     "L2Normalization": (_axis("axis", "axis", 1),),
     "LRN": (
@@ -384,11 +389,8 @@ _CHECKS: dict[str, tuple[Check, ...]] = {
         _axis("p_value", "p", None),
     ),
     "Reshape": (_only("Reshape")(_reshaped),),
-    "SliceChannel": (_parts, _axis("axis", "axis", 1), _squeezed),
+    "SliceChannel": (_squeezed,),
     "UpSampling": (_scales,),
-    "argmax": (_only("ArgMax")(_axis("axis", "axis", None)),),
-    "argmin": (_only("ArgMin")(_axis("axis", "axis", None)),),
-    "_linalg_gemm2": (_product,),
     "broadcast_to": (_values("shape", 1),),
     "clip": (_number("a_min", "min", None, 1), _number("a_max", "max", None, 2)),
     "depth_to_space": (_axis("block_size", "blocksize", None),),
@@ -404,66 +406,25 @@ _CHECKS: dict[str, tuple[Check, ...]] = {
     "stack": (_axis("axis", "axis", 0),),
     "take": (_axis("axis", "axis", 0),),
     "tile": (_only("Tile")(_values("reps", 1)),),
-    "topk": (_axis("axis", "axis", -1), _axis("k", "k", None, 1)),
     "transpose": (_list("axes", "perm"),),
 }
-_CHECKS |= dict.fromkeys(("max", "mean", "min", "prod", "sum", "norm"), _REDUCTION)
-_CHECKS |= dict.fromkeys((f"_{name}_scalar" for name in ("mul", "plus", "minus", "rminus", "div", "rdiv", "power")), (_scalar,))
+_CHECKS |= dict.fromkeys(("max", "mean", "min", "prod", "sum", "norm"), (_REDUCED(_flag("keepdims", "keepdims")),))
+_CHECKS |= dict.fromkeys(_SCALAR, (_scalar,))
 
 
 Edge = tuple[str, int | None]  # a node of the file and its output; None where the model does not tell which one
 
-_LOSSES = frozenset(
-    [
-        "SoftmaxOutput",
-        "Softmax",
-        "LogisticRegressionOutput",
-        "LinearRegressionOutput",
-        "MAERegressionOutput",
-        "SVMOutput",
-        "MakeLoss",
-    ]
-)
-_SCALAR = frozenset(
-    ["_mul_scalar", "_plus_scalar", "_minus_scalar", "_rminus_scalar", "_div_scalar", "_rdiv_scalar", "_power_scalar"]
-)
 # Helpers of MXNet up to 1.8 that are named by the place of the operator, not after it.
 _PLACED_NAME = re.compile(r"flatten_\d+|transpose\d+_[ab]")
 # Helpers of MXNet 1.9 that are named after the operand and belong to the operator that reads it (linalg_gemm2).
 _NEXT = ("_shape", "_data_8_dim")
 # Operators of MXNet whose operands are those of the ONNX operator, in the same order.
-_PLAIN = frozenset(
-    [
-        "Convolution",
-        "Deconvolution",
-        "BatchNorm",
-        "InstanceNorm",
-        "FullyConnected",
-        "LeakyReLU",
-        "LRN",
-        "Concat",
-        "add_n",
-        "dot",
-        "elemwise_add",
-        "elemwise_sub",
-        "elemwise_mul",
-        "elemwise_div",
-        "broadcast_add",
-        "broadcast_sub",
-        "broadcast_mul",
-        "broadcast_div",
-        "broadcast_power",
-        "_power",
-        "_maximum",
-        "_minimum",
-        "broadcast_equal",
-        "broadcast_greater",
-        "broadcast_lesser",
-        "broadcast_logical_and",
-        "broadcast_logical_or",
-        "broadcast_logical_xor",
-    ]
-)
+_ORDERED = """
+Convolution Deconvolution BatchNorm InstanceNorm FullyConnected LeakyReLU LRN Concat add_n dot elemwise_add elemwise_sub
+elemwise_mul elemwise_div broadcast_add broadcast_sub broadcast_mul broadcast_div broadcast_power _power _maximum _minimum
+broadcast_equal broadcast_greater broadcast_lesser broadcast_logical_and broadcast_logical_or broadcast_logical_xor
+"""
+_PLAIN = frozenset(_ORDERED.split())
 
 
 def objection(info: SourceInfo, graph: gs.Graph) -> str:

@@ -16,9 +16,8 @@ from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.scopes import Scope, bodies
-from rewriter.core.language import schema
 from rewriter.core.language.dtypes import DTYPES
-from rewriter.core.language.meaning import takes
+from rewriter.core.language.meaning import takes, type_variables
 from rewriter.core.language.operator_traits import having, of_form, of_type
 
 # Which operands and results of a node may have another floating-point type, as the schema of its operator has it.
@@ -40,13 +39,7 @@ def type_groups(op: str, domain: str, version: int) -> tuple[tuple[str, ...], tu
     """For operands and for results, the type variable of each place; None for an operator without a schema."""
     if domain == _RUNTIME and op in _HALF:
         return ("T", ""), ("T", "")
-    found = schema.registered_at(op, domain, version)
-    if found is None:
-        return None
-    free = {one.type_param_str for one in found.type_constraints}
-    sides = [tuple(f.type_str if f.type_str in free else "" for f in side) for side in (found.inputs, found.outputs)]
-    mixed = {f.type_str for f in found.inputs if f.option == f.option.Variadic and not f.is_homogeneous}
-    return tuple("" if t in mixed else t for t in sides[0]), tuple("" if t in mixed else t for t in sides[1])
+    return type_variables(op, domain, version)
 
 
 def can_be(node: gs.Node, version: int, target: int, *, result: bool, place: int) -> bool:

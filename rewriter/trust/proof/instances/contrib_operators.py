@@ -9,12 +9,9 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 import numpy as np
-import onnx
-from onnx import TypeProto, defs, helper, shape_inference
 
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.trust.proof.instances.draft import Draft
-from rewriter.trust.proof.instances.instance import ir_version
 
 DOMAIN = "com.microsoft"
 FLOAT, INT32 = frozenset({DTYPES["float"]}), frozenset({DTYPES["int32"]})
@@ -102,15 +99,15 @@ RECIPES: MappingProxyType[str, Callable[[Draft], None]] = MappingProxyType(
 )
 
 
-def shapes(draft: Draft) -> list[list[int] | None]:
-    """The shape of each output, None where it is not known here."""
+def output_shape(draft: Draft) -> list[int] | None:
+    """The shape of the first output, None where it is not known here, as those of the others."""
     first: list[int] | None = draft.known(0)
     if first is not None and draft.op == "Attention":
         weight = draft.known(1)
         first = [*first[:-1], weight[-1] // 3] if weight else None
     elif first is not None and draft.op == "FusedMatMul":
         first = _product(first, draft.known(1), draft)
-    return [first if number == 0 else None for number in range(len(draft.outputs))]
+    return first
 
 
 def _product(left: list[int], right: list[int] | None, draft: Draft) -> list[int] | None:
@@ -120,40 +117,3 @@ def _product(left: list[int], right: list[int] | None, draft: Draft) -> list[int
     columns = right[-2 if draft.attrs.get("transB") else -1]
     batch = np.broadcast_shapes(tuple(left[:-2]), tuple(right[:-2]))
     return [*batch, rows, columns]
-
-
-# Types and shapes of what a drafted node gives, by the operator's own inference.
-
-Found = tuple[int, list[int] | None] | None
-
-
-def infer(draft: Draft, opset: int) -> list[Found]:
-    """Element type and shape of each output; None where inference says nothing or refuses."""
-    names = [f"i{n}" if term is not None else "" for n, term in enumerate(draft.inputs)]
-    outputs = [f"o{n}" for n in range(len(draft.outputs))]
-    if known(draft.op, draft.domain):
-        return [None if shape is None else (0, shape) for shape in shapes(draft)]
-    try:
-        schema = defs.get_schema(draft.op, draft.version, draft.domain)
-        node = helper.make_node(draft.op, names, outputs, domain=draft.domain, **draft.attrs)
-        types, data = {}, {}
-        for name, term in zip(names, draft.inputs, strict=True):
-            if term is not None:
-                types[name] = helper.make_tensor_type_proto(term.dtype, term.shape)
-                if term.value is not None and term.value.dtype.kind in "if" and term.value.size < 64:
-                    data[name] = onnx.numpy_helper.from_array(term.value, name)
-        imports = [helper.make_opsetid("", opset), helper.make_opsetid(draft.domain, draft.version)][: 1 + bool(draft.domain)]
-        found = shape_inference.infer_node_outputs(schema, node, types, data, None, imports, ir_version(opset))
-    except Exception:  # onnx raises what its C++ side threw
-        return [None] * len(outputs)
-    return [_read(found.get(name)) for name in outputs]
-
-
-def _read(found: TypeProto | None) -> Found:
-    if found is None or not found.HasField("tensor_type"):
-        return None
-    tensor = found.tensor_type
-    if not tensor.HasField("shape"):
-        return tensor.elem_type, None
-    dims = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
-    return tensor.elem_type, None if None in dims else [dim or 0 for dim in dims]

@@ -58,6 +58,10 @@ class Dims:
         return items[self.below(len(items))]
 
 
+class Rejected(Exception):
+    """A draft came to nothing; another one may fare better."""
+
+
 RANKS = (*(0,) * 4, *(1,) * 8, *(2,) * 12, *(3,) * 8, *(4,) * 4, *(5,) * 3, 6)
 """Of a tensor of which nothing is asked, as often as they are drawn; errors show in small ones, but some in large ones only."""
 

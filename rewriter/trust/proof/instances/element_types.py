@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache, partial
 from itertools import accumulate
 from typing import Any
 
-from onnx import defs
-
+from rewriter.core.engine.compile import default_value
+from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast, schema
 from rewriter.core.language.claims import (
     TRUE,
@@ -26,17 +25,16 @@ from rewriter.core.language.claims import (
 )
 from rewriter.core.language.claims import Term as ClaimTerm
 from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.meaning import takes, type_variables
 from rewriter.core.language.operator_traits import traits
 from rewriter.core.language.rule import Rule
-from rewriter.core.language.schema import registered_at
 from rewriter.core.language.walk import walk
 from rewriter.core.record import field, record
 from rewriter.trust.proof.instances import contrib_operators
-from rewriter.trust.proof.instances.draft import Dims, Draft, Term
+from rewriter.trust.proof.instances.draft import Dims, Draft, Rejected, Term
 
 # Which element types an operator takes and gives, and which of its operands share theirs.
 
-_TENSOR = re.compile(r"tensor\((\w+)\)")
 RUNNABLE = frozenset(
     DTYPES[name]
     for name in (
@@ -47,58 +45,25 @@ RUNNABLE = frozenset(
 """Element types that instances are made of."""
 
 
-@record(frozen=True, slots=True)
-class TypedOperand:
-    """One operand or result: the type variable that it shares with others ("" for none) and the types that it allows."""
-
-    variable: str
-    allowed: frozenset[int]
-    variadic: bool
-
-
 @cache
-def formals(op: str, domain: str, version: int) -> tuple[tuple[TypedOperand, ...], tuple[TypedOperand, ...]] | None:
-    """Operands and results of an operator in an opset; None when it has no schema there."""
+def type_demand(op: str, domain: str, version: int, is_output: bool, position: int) -> tuple[str, frozenset[int]] | None:
+    """The type variable that an operand or a result shares with others ("" for none), and the types that it allows; None where
+    the operator has no schema, or no such operand.
+    """
     if contrib_operators.known(op, domain):
-        whole = contrib_operators.INTEGER_OPERANDS.get(op, ())
-        operands = [
-            TypedOperand("", contrib_operators.INT32, False)
-            if n in whole
-            else TypedOperand("T", contrib_operators.FLOAT, False)
-            for n in range(9)
-        ]
-        return tuple(operands), tuple(TypedOperand("T", contrib_operators.FLOAT, False) for _ in range(4))
-    schema = registered_at(op, domain, version)
-    if schema is None:
+        whole = not is_output and position in contrib_operators.INTEGER_OPERANDS.get(op, ())
+        return ("", contrib_operators.INT32) if whole else ("T", contrib_operators.FLOAT)
+    operator, variables = schema.schema(op, domain, version), type_variables(op, domain, version)
+    if operator is None or variables is None or not variables[is_output]:
         return None
-    constraints = {c.type_param_str: frozenset(_numbers(c.allowed_type_strs)) for c in schema.type_constraints}
-    return tuple(tuple(_formal(p, constraints) for p in group) for group in (schema.inputs, schema.outputs))  # type: ignore[return-value]
-
-
-def at(group: tuple[TypedOperand, ...], position: int) -> TypedOperand | None:
-    """The formal of a position, the variadic last one for all beyond it."""
-    if position < len(group):
-        return group[position]
-    return group[-1] if group and group[-1].variadic else None
-
-
-def _formal(parameter: defs.OpSchema.FormalParameter, constraints: dict[str, frozenset[int]]) -> TypedOperand:
-    variadic = parameter.option == defs.OpSchema.FormalParameterOption.Variadic
-    variable = parameter.type_str if parameter.type_str in constraints and parameter.is_homogeneous else ""
-    allowed = constraints.get(parameter.type_str) or frozenset(_numbers([parameter.type_str]))
-    return TypedOperand(variable, allowed, variadic)
-
-
-def _numbers(texts: object) -> set[int]:
-    found = (_TENSOR.fullmatch(text) for text in texts)  # type: ignore[attr-defined]
-    return {DTYPES[match.group(1)] for match in found if match and DTYPES.get(match.group(1)) in RUNNABLE}
+    most = operator.max_outputs if is_output else operator.max_inputs
+    if most is not None and position >= most:
+        return None
+    allowed = frozenset(dtype for dtype in RUNNABLE if takes(op, domain, version, is_output, position, dtype))
+    return variables[is_output][min(position, len(variables[is_output]) - 1)], allowed
 
 
 _LIKELY = {DTYPES["float"]: 24.0, DTYPES["int64"]: 6.0, DTYPES["double"]: 4.0, DTYPES["int32"]: 4.0, DTYPES["bool"]: 2.0}
-
-
-class NoType(Exception):
-    """No element type suits a tensor."""
 
 
 class _Groups:
@@ -135,7 +100,7 @@ def assign(drafts: Iterable[Draft], types_by_term: Mapping[int, frozenset[int]],
         override: what the rule asks wins over the schemas, as in repairs of models that no schema allows.
 
     Raises:
-        NoType: the demands contradict each other.
+        Rejected: the demands contradict each other.
     """
     groups = _Groups()
     terms: dict[int, Term] = {}
@@ -155,22 +120,21 @@ def assign(drafts: Iterable[Draft], types_by_term: Mapping[int, frozenset[int]],
 
 
 def _demands(groups: _Groups, terms: dict[int, Term], number: int, draft: Draft) -> None:
-    known = formals(draft.op, draft.domain, draft.version)
-    both: tuple[list[Term | None], list[Term | None]] = draft.inputs, [*draft.outputs]
-    for side, members in enumerate(both):
+    for is_output, members in ((False, draft.inputs), (True, draft.outputs)):
         for position, term in enumerate(members):
             if term is None:
                 continue
             terms[id(term)] = term
             if term.value is not None:
                 groups.restrict(id(term), frozenset({_number(term)}))
-            formal = at(known[side], position) if known else None
-            if formal is None:
+            demand = type_demand(draft.op, draft.domain, draft.version, is_output, position)
+            if demand is None:
                 groups.join((number, "unknown operator"), id(term))
                 continue
-            groups.restrict(id(term), formal.allowed)
-            if formal.variable:
-                groups.join((number, formal.variable), id(term))
+            variable, allowed = demand
+            groups.restrict(id(term), allowed)
+            if variable:
+                groups.join((number, variable), id(term))
     target = draft.attrs.get("to") if traits(draft.op).dtype == "to" else None
     if isinstance(target, int):
         groups.restrict(id(draft.outputs[0]), frozenset({target}))
@@ -185,7 +149,7 @@ def _number(term: Term) -> int:
 
 def _choose(allowed: frozenset[int], dims: Dims) -> int:
     if not allowed:
-        raise NoType
+        raise Rejected("no element type suits")
     choices = sorted(allowed)
     bounds = list(accumulate(_LIKELY.get(choice, 1.0) for choice in choices))
     return choices[bisect([bound / bounds[-1] for bound in bounds], dims.rng.random())]
@@ -326,18 +290,12 @@ def _value(term: ClaimTerm) -> Any:
 
 def constant(expr: ast.Expr, names: dict[str, Any]) -> Any:
     """The value of an expression of literals and known names. Raises Unsettled."""
-    if isinstance(expr, ast.Literal):
-        return expr.value
-    if isinstance(expr, ast.Name):
-        if expr.id in names:
-            return names[expr.id]
-        if expr.id in DTYPES:
-            return DTYPES[expr.id]
-    if isinstance(expr, ast.Unary) and expr.op == "-":
-        return -constant(expr.operand, names)
-    if isinstance(expr, ast.ListOf):
-        return [constant(item, names) for item in expr.items]
-    raise Unsettled
+    if isinstance(expr, ast.Name) and expr.id in names:
+        return names[expr.id]
+    try:
+        return default_value(expr)
+    except RewriterError:
+        raise Unsettled from None
 
 
 @lru_cache(maxsize=64)

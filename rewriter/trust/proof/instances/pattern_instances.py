@@ -13,20 +13,23 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_graphsurgeon as gs
 from onnx import TensorProto, helper
 
 from rewriter.core.engine.compile import parameters
 from rewriter.core.errors import RewriterError
+from rewriter.core.facts.infer import output_types
+from rewriter.core.facts.shape_values import NodeFacts, of_array
 from rewriter.core.language import ast, schema
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.operator_traits import traits
 from rewriter.core.language.pattern import ANY_OPERATOR, Made, Pattern, PatternNode, compile_pattern
 from rewriter.core.language.rule import Rule
-from rewriter.trust.proof.instances.contrib_operators import infer
-from rewriter.trust.proof.instances.draft import Dims, Draft, Term
+from rewriter.core.onnxfile.tensors import TensorType
+from rewriter.trust.proof.instances import contrib_operators
+from rewriter.trust.proof.instances.draft import Dims, Draft, Rejected, Term
 from rewriter.trust.proof.instances.element_types import (
     Hints,
-    NoType,
     Unsettled,
     any_operators,
     assign,
@@ -46,10 +49,6 @@ _ROOT_INSIDE = 0.3
 _NEAR_LIMITS = 0.12  # of instances have weights near the limits of their types
 _RUN = 3  # operands of a run, at most
 _WEIGHT = 0.15  # of operands that need not be constant and are
-
-
-class Rejected(Exception):
-    """The draft came to nothing; another one may fare better."""
 
 
 def pattern_instance(rule: Rule, opset: int, dims: Dims) -> Instance:
@@ -89,23 +88,17 @@ class _InstanceBuilder:
         return LARGE if self.rule.kind.name == "approx" else EDGES
 
     def build(self) -> Instance:
-        order = self._order()
-        for number in order:
+        for number in self._order():
             self._declare(self.pattern.nodes[number])
-        drafts = [self.drafts[number] for number in order]
-        repair = self.rule.kind.name == "repair"
-        try:
-            assign(drafts, self.element_types, self.dims, override=repair)
-        except NoType:
-            raise Rejected("no element type suits") from None
-        for draft in drafts:
+        assign(self.drafts.values(), self.element_types, self.dims, override=self.rule.kind.name == "repair")
+        for number, draft in self.drafts.items():
             if traits(draft.op).rule == "cast":
                 draft.attrs.setdefault("to", draft.outputs[0].dtype)
             self._relate(draft)
             settle(draft)
             disturb(draft)
-            self._infer(draft)
-        return self._assemble(drafts)
+            self._infer(draft, self.pattern.nodes[number])
+        return self._assemble()
 
     def _order(self) -> list[int]:
         """Pattern nodes, makers before readers."""
@@ -283,25 +276,38 @@ class _InstanceBuilder:
             elif alike is not None and alike.shape is not None and self.dims.chance(0.7):
                 term.shape = list(alike.shape)
 
-    def _infer(self, draft: Draft) -> None:
+    def _infer(self, draft: Draft, node: PatternNode) -> None:
         for term in draft.inputs:
             if term is not None and not term.is_output and term.value is None and (term.constant or term.role[0] == "exactly"):
                 self._fill(term)
-        for attr in self._bindings(draft):
-            self.bound.setdefault(*attr)
-        shapes = infer(draft, self.opset)
-        for term, found in zip(draft.outputs, shapes, strict=False):
-            if found is not None:
-                dtype, term.shape = found
-                term.dtype = dtype or term.dtype
+        for attr in node.source.attrs:
+            if attr.mode == "equals" and isinstance(attr.value, ast.Name) and attr.name in draft.attrs:
+                self.bound.setdefault(attr.value.id, draft.attrs[attr.name])
+        if any(value == [] for value in draft.attrs.values()):
+            raise Rejected("an empty list is of no type")
+        for term, found in zip(draft.outputs, self._output_types(draft), strict=False):
+            sizes = [dim for dim in found.shape or () if isinstance(dim, int)]
+            term.shape = sizes if found.shape is not None and len(sizes) == len(found.shape) else None
+            term.dtype = found.dtype or term.dtype
         if any(output.shape is None for output in draft.outputs) and draft is not list(self.drafts.values())[-1]:
             raise Rejected(f"the shape of {draft.op} is not known")
 
-    def _bindings(self, draft: Draft) -> list[tuple[str, Any]]:
-        node = next(n for n, d in self.drafts.items() if d is draft)
-        attrs = self.pattern.nodes[node].source.attrs
-        named = [(a.value.id, a.name) for a in attrs if a.mode == "equals" and isinstance(a.value, ast.Name)]
-        return [(name, draft.attrs[attr]) for name, attr in named if attr in draft.attrs]
+    def _output_types(self, draft: Draft) -> list[TensorType]:
+        if contrib_operators.known(draft.op, draft.domain):
+            shape = contrib_operators.output_shape(draft)
+            return [TensorType(shape=None if shape is None else tuple(shape))]
+        arrays = {position: term.value for position, term in enumerate(draft.inputs) if term is not None}
+        facts = NodeFacts(
+            draft.op,
+            draft.domain,
+            draft.version,
+            gs.Node(draft.op, attrs=draft.attrs, domain=draft.domain),
+            [None if term is None else TensorType(term.dtype, tuple(term.shape or ())) for term in draft.inputs],
+            [None if term is None or term.value is None else of_array(term.value) for term in draft.inputs],
+            (True,) * len(draft.outputs),
+            arrays.get,
+        )
+        return output_types(facts, {"": self.opset, draft.domain: draft.version})
 
     def _fill(self, term: Term) -> None:
         shape = tuple(term.shape or ())
@@ -329,7 +335,7 @@ class _InstanceBuilder:
 
     # --- the model ---------------------------------------------------------------------------------------------------------
 
-    def _assemble(self, drafts: list[Draft]) -> Instance:
+    def _assemble(self) -> Instance:
         nodes, outputs, fixed = [], [], {}
         initializers, inputs = [], []
         labels: dict[str, str] = {}
@@ -346,18 +352,14 @@ class _InstanceBuilder:
                 inputs.append(helper.make_tensor_value_info(term.name, term.dtype, term.shape))
                 if term.value is not None:
                     fixed[term.name] = term.value
-        numbers = {id(draft): number for number, draft in self.drafts.items()}
-        for position, draft in enumerate(drafts):
-            names = [term.name if term is not None else "" for term in draft.inputs]
-            label = self.pattern.nodes[numbers[id(draft)]].source.label
+        for position, (number, draft) in enumerate(self.drafts.items()):
+            operands = [term.name if term is not None else "" for term in draft.inputs]
+            results = [term.name for term in draft.outputs]
             name = f"node{position}"
-            labels[label or name] = name
-            node_proto = helper.make_node(
-                draft.op, names, [t.name for t in draft.outputs], name, domain=draft.domain, **draft.attrs
-            )
-            nodes.append(node_proto)
+            labels[self.pattern.nodes[number].source.label or name] = name
+            nodes.append(helper.make_node(draft.op, operands, results, name, domain=draft.domain, **draft.attrs))
         used = {name for node in nodes for name in node.input}
-        for draft in drafts:
+        for draft in self.drafts.values():
             for term in draft.outputs:
                 if term.name not in used and self.dims.chance(_ROOT_INSIDE):
                     nodes.append(helper.make_node("Identity", [term.name], [f"{term.name}_out"], f"after_{term.name}"))

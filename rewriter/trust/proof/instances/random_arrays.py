@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,10 @@ def _integers(rng: np.random.Generator, kind: Any, shape: tuple[int, ...], role:
 
 _LENGTHS = {"reshape": 1, "expand": 1, "tile": 1, "constant_of_shape": 0, "range": 0, "top_k": 1, "Resize": 2, "Upsample": 1}
 """The first operand that holds lengths, by form or operator."""
-_STRANGE = {"Pow": SMALL, "BitShift": SMALL, "Div": DIVISOR, "Mod": DIVISOR}
+_STRANGE: Mapping[tuple[str, int], Role] = {
+    ("BatchNormalization", 4): POSITIVE, ("BitShift", 1): SMALL, ("Div", 1): DIVISOR, ("Dropout", 1): ("index", 1),
+    ("Mod", 1): DIVISOR, ("Pow", 1): SMALL,
+}  # fmt: skip
 
 
 class NoInputs(Exception):
@@ -150,25 +154,22 @@ def _roles(instance: Instance) -> dict[str, Role]:
     shapes.update({tensor.name: list(tensor.dims) for tensor in graph.initializer})
     roles: dict[str, Role] = {}
     for node in graph.node:
-        lengths, known = pick(_LENGTHS, node.op_type), traits(node.op_type)
+        axis = next((int(a.i) for a in node.attribute if a.name == "axis"), 0)
         for position, name in enumerate(node.input):
-            if position == known.indices:
-                roles[name] = ("index", _length(node, shapes.get(node.input[0]) if position else None))
-            elif lengths is not None and position >= lengths:
-                roles[name] = POSITIVE
-            elif position == known.axes:
-                roles[name] = ("index", 1)
-            elif position and node.op_type in _STRANGE:
-                roles[name] = _STRANGE[node.op_type]
-            elif (node.op_type, position) == ("BatchNormalization", 4):
-                roles[name] = POSITIVE
-            elif node.op_type == "Dropout" and position == 1:
-                roles[name] = ("index", 1)
+            role = operand_role(node.op_type, position, axis, shapes.get(node.input[0]))
+            if role != ANY:
+                roles[name] = role
     return roles
 
 
-def _length(node: onnx.NodeProto, shape: list[int | None] | None) -> int:
-    axis = next((int(a.i) for a in node.attribute if a.name == "axis"), 0)
-    if not shape or not -len(shape) <= axis < len(shape):
-        return 1
-    return shape[axis] or 1
+def operand_role(op: str, position: int, axis: int, shape: Sequence[int | None] | None) -> Role:
+    """What an operand means to an operator; places are along an axis of the first operand, which has this shape."""
+    lengths, known = pick(_LENGTHS, op), traits(op)
+    if position == known.indices:
+        length = shape[axis] if position and shape and -len(shape) <= axis < len(shape) else 1
+        return "index", length or 1
+    if lengths is not None and position >= lengths:
+        return POSITIVE
+    if position == known.axes:
+        return "index", 1
+    return _STRANGE.get((op, position), ANY)

@@ -16,7 +16,7 @@ from rewriter.core.language import schema
 from rewriter.core.language.operator_traits import pick
 from rewriter.trust.proof.instances import contrib_operators
 from rewriter.trust.proof.instances.draft import Draft
-from rewriter.trust.proof.instances.random_arrays import DIVISOR, POSITIVE, SMALL
+from rewriter.trust.proof.instances.random_arrays import operand_role
 
 # Shapes and attributes of operators that move, join, cut, choose or sum elements; `recipes` has the table of all.
 
@@ -145,16 +145,14 @@ def slice_recipe(draft: Draft) -> None:
 def gather(draft: Draft) -> None:
     """Positions on the axis."""
     shape = draft.ranked(*ANY_RANK)
-    axis = draft.axis(len(shape), 0)
-    draft.role(1, ("index", shape[axis] if axis < len(shape) else 1))
+    draft.axis(len(shape), 0)
     draft.want(1, draft.dims.shape(draft.dims.below(3)))
 
 
 def gather_elements(draft: Draft) -> None:
     """Positions and updates of the shape of the data."""
     shape = draft.ranked(*ANY_RANK)
-    axis = draft.axis(len(shape), 0)
-    draft.role(1, ("index", shape[axis] if axis < len(shape) else 1))
+    draft.axis(len(shape), 0)
     for position in range(1, len(draft.inputs)):
         draft.want(position, shape)
 
@@ -292,8 +290,10 @@ def settle(draft: Draft) -> None:
         else pick(RECIPES, draft.op) or _elementwise
     )
     recipe(draft)
+    axis = draft.attrs.get("axis", 0)
     for position in range(len(draft.inputs)):
         draft.shape(position)
+        draft.role(position, operand_role(draft.op, position, axis if isinstance(axis, int) else 0, draft.known(0)))
 
 
 def disturb(draft: Draft) -> None:
@@ -431,8 +431,6 @@ def _per_channel(draft: Draft) -> None:
     channels = shape[1] if len(shape) > 1 else 1
     for position in range(1, len(draft.inputs)):
         draft.want(position, [channels])
-    if draft.op == "BatchNormalization":
-        draft.role(4, POSITIVE)
     draft.attr("epsilon", 0.25, 0.4)
 
 
@@ -468,16 +466,6 @@ def _shift(draft: Draft) -> None:
     _broadcast(draft)
 
 
-def _division(draft: Draft) -> None:
-    draft.role(1, DIVISOR)
-    _broadcast(draft)
-
-
-def _pow(draft: Draft) -> None:
-    draft.role(1, SMALL)
-    _broadcast(draft)
-
-
 def _slope(draft: Draft) -> None:
     draft.shape(0)
     draft.attr("alpha", 0.5, 0.5)
@@ -490,14 +478,13 @@ def _lrn(draft: Draft) -> None:
 
 RECIPES = MappingProxyType(
     {
-        **dict.fromkeys(("Div", "Mod"), _division),
         **dict.fromkeys(("BatchNormalization", "InstanceNormalization"), _per_channel),
         **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization"), on_an_axis),
         **dict.fromkeys(("LeakyRelu", "Elu", "ThresholdedRelu"), _slope),
         **dict.fromkeys(("convolution", "deconvolution"), _convolution),
         **dict.fromkeys(("gather_elements", "ScatterElements"), gather_elements),
         "BitShift": _shift, "Clip": clip, "CumSum": cumulative_sum, "Dropout": dropout, "LRN": _lrn,
-        "LayerNormalization": _layer_normalization, "Pow": _pow, "Where": _where,
+        "LayerNormalization": _layer_normalization, "Where": _where,
         "arg": arg, "broadcast": _broadcast, "concat": concat, "constant_of_shape": constant_of_shape, "depth": depth,
         "einsum": einsum, "expand": expand, "flatten": flatten, "gather": gather, "gemm": _gemm,
         "global_pool": lambda d: d.ranked(3, 3, 4, 4, 5, 6) and None, "matrix_product": _matmul, "pad": pad, "pool": _pool,

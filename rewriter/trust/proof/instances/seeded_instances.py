@@ -5,7 +5,7 @@ Repairs need them above all: the models that they are for are ones that no schem
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from math import prod
 
@@ -48,7 +48,7 @@ def seeded_instance(rule: Rule, test: ast.Test, opsets: Iterable[int], dims: Dim
     model = written.model
     plain = dims.chance(0.5)
     lengths = _lengths(model.graph, dims)
-    _resize(model.graph, lengths, dims)
+    resize(model.graph, lengths, dims.chance)
     if not plain:
         if dims.chance(0.4):
             _retype(model.graph, dims)
@@ -57,7 +57,7 @@ def seeded_instance(rule: Rule, test: ast.Test, opsets: Iterable[int], dims: Dim
     _contents(model.graph, dims)
     _move(model, sorted(opsets), dims)
     if rule.kind.name != "repair" or dims.chance(0.2):
-        _forget_output_shapes(model.graph)
+        forget_output_shapes(model.graph)
     return Instance(model, test.title, test.source, written.settings, plain=plain)
 
 
@@ -68,15 +68,16 @@ def _infos(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
     return [*graph.input, *graph.output, *graph.value_info]
 
 
-def _shapes(graph: onnx.GraphProto) -> list[list[int]]:
+def shapes(graph: onnx.GraphProto) -> list[list[int]]:
+    """All declared shapes, and those of initializers."""
     declared = [[d.dim_value for d in i.type.tensor_type.shape.dim] for i in _infos(graph)]
     return [*declared, *(list(t.dims) for t in graph.initializer)]
 
 
 def _lengths(graph: onnx.GraphProto, dims: Dims) -> dict[int, int]:
     """Old length → new length. A length that is the product of others follows them, as a flattened size does."""
-    shapes = _shapes(graph)
-    old = sorted({d for shape in shapes for d in shape if d > 0})
+    known = shapes(graph)
+    old = sorted({d for shape in known for d in shape if d > 0})
     new: dict[int, int] = {}
     for length in old:
         if length == 1:
@@ -86,14 +87,15 @@ def _lengths(graph: onnx.GraphProto, dims: Dims) -> dict[int, int]:
         else:
             new[length] = length
     for length in old:
-        tails = [shape[k:] for shape in shapes for k in range(len(shape) - 1) if prod(shape[k:]) == length]
+        tails = [shape[k:] for shape in known for k in range(len(shape) - 1) if prod(shape[k:]) == length]
         factors = next((tail for tail in tails if all(0 < d < length for d in tail)), None)
         if factors is not None and dims.chance(0.85):
             new[length] = prod(new[d] for d in factors)
     return new
 
 
-def _resize(graph: onnx.GraphProto, lengths: Mapping[int, int], dims: Dims) -> None:
+def resize(graph: onnx.GraphProto, lengths: Mapping[int, int], chance: Callable[[float], bool]) -> None:
+    """Replaces lengths in shapes, and in contents and attributes that may be shapes: `chance` says whether, of how likely."""
     if all(old == new for old, new in lengths.items()):
         return
     for info in _infos(graph):
@@ -106,12 +108,12 @@ def _resize(graph: onnx.GraphProto, lengths: Mapping[int, int], dims: Dims) -> N
         if prod(shape) > MOST_ELEMENTS:
             continue
         changed = np.resize(array, shape) if array.size else array
-        if array.dtype == np.int64 and array.ndim <= 1 and dims.chance(0.7):
+        if array.dtype == np.int64 and array.ndim <= 1 and chance(0.7):
             changed = np.vectorize(lambda v: lengths.get(int(v), v), otypes=[np.int64])(changed) if changed.size else changed
         _replace(tensor, np.asarray(changed, dtype=array.dtype))
     for node in graph.node:
         for attribute in node.attribute:
-            if attribute.name in _SHAPE_ATTRIBUTES and dims.chance(0.7 if attribute.name != "kernel_shape" else 0.1):
+            if attribute.name in _SHAPE_ATTRIBUTES and chance(0.7 if attribute.name != "kernel_shape" else 0.1):
                 attribute.ints[:] = [lengths.get(v, v) for v in attribute.ints]
 
 
@@ -198,6 +200,7 @@ def _move(model: onnx.ModelProto, opsets: list[int], dims: Dims) -> None:
         model.ir_version = max(model.ir_version, ir_version(target))
 
 
-def _forget_output_shapes(graph: onnx.GraphProto) -> None:
+def forget_output_shapes(graph: onnx.GraphProto) -> None:
+    """Leaves it to inference what shapes the outputs have."""
     for info in graph.output:
         info.type.tensor_type.ClearField("shape")

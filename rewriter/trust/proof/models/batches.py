@@ -7,16 +7,14 @@ against each other. Where the dimension is not the first one, or the model befor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import groupby
 from typing import Any
 
 import numpy as np
 import onnx
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.log import Firing, Verification
-from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, Verify
+from rewriter.core.log import Verification
+from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, Verify, state_after, stretches
 from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs, random_feeds
 from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun, Outputs, runtimes
 from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, differences
@@ -40,7 +38,7 @@ class BatchCheck:
 
     def __call__(self, attempt: ReplayedRun, plan: Variation) -> Verification | Culprit | None:
         """The rule that named a batch which does not flow; or what the other check says."""
-        for start, end in _stretches(attempt.log.firings):
+        for start, end in stretches(attempt.log.firings, lambda firing: firing.kind == "interface" and firing.rule):
             reason = self._differs(attempt, plan, start, end)
             if reason:
                 return Culprit(attempt.log.firings[end - 1], reason, everywhere=True)
@@ -48,21 +46,10 @@ class BatchCheck:
 
     def _differs(self, attempt: ReplayedRun, plan: Variation, start: int, end: int) -> str:
         try:
-            before = self._replay(plan.upto(start)).candidate
-            last = end == len(attempt.log.firings)
-            after = attempt.candidate if last else self._replay(plan.upto(end)).candidate
+            before, after = (state_after(number, attempt, plan, self._replay) for number in (start, end))
             return batch_difference(before, after) or ""
         except RewriterError:
             return ""  # the model as it was does not run, or no inputs can be made up: nothing to compare with
-
-
-def _stretches(firings: list[Firing]) -> Iterator[tuple[int, int]]:
-    """(firings before, firings after) of each stretch of firings of one rule on the interface."""
-    position = 0
-    for (kind, _), group in groupby(firings, lambda firing: (firing.kind, firing.rule)):
-        start, position = position, position + len(list(group))
-        if kind == "interface":
-            yield start, position
 
 
 def _named(before: onnx.ModelProto, after: onnx.ModelProto) -> frozenset[str] | None:

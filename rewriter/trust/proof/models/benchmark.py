@@ -68,29 +68,20 @@ class Rejected(CannotRun):
     """ONNX Runtime does not load the model; the text has its error message."""
 
 
-class _InRuntime:
-    """A model of any size in ONNX Runtime. Raises CannotRun if it does not load or run."""
+class _InRuntime(ModelRun):
+    """A model of any size in ONNX Runtime, as users have it. Raises CannotRun if it does not load or run."""
 
     def __init__(self, candidate: Candidate) -> None:
+        self.runtime = onnx_runtime.NAME
         try:
             self._session = candidate.session()
         except RefusedError as error:
             raise Rejected(f"{onnx_runtime.NAME} rejects the model: {error}") from error
         except NoAnswer as error:
-            raise _failed(error) from error
-
-    def __call__(self, feed: Feed) -> Outputs:
-        try:
-            return dict(zip(self._session.outputs, self._session.run(None, feed), strict=True))
-        except (NoAnswer, RefusedError) as error:
-            raise _failed(error) from error
+            raise CannotRun(error.sentence(onnx_runtime.NAME)) from error
 
 
-def _failed(error: NoAnswer | RefusedError) -> CannotRun:
-    return CannotRun(error.sentence(onnx_runtime.NAME) if isinstance(error, NoAnswer) else f"{onnx_runtime.NAME}: {error}")
-
-
-def _ran(run: ModelRun | _InRuntime, feed: Feed, runtime: str) -> SingleRun:
+def _ran(run: ModelRun, feed: Feed, runtime: str) -> SingleRun:
     start = time.perf_counter()
     outputs = run(feed)
     return SingleRun(runtime_version(runtime), feed, outputs, time.perf_counter() - start)

@@ -10,7 +10,6 @@ against outputs that the framework computed; then, and only then, the findings s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Firing, Verification
 from rewriter.core.record import field, record, replace
-from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, first_bad
+from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, first_bad, state_after, stretches
 from rewriter.trust.proof.models.model_inputs import EDGES, INFINITE, LARGE, LIMITS, Feed, FeedSet, feed_sets, recorded_feed
 from rewriter.trust.proof.models.model_runs import CannotRun, GaveUp, ModelRun, Outputs, runtime_version, runtimes
 from rewriter.trust.proof.models.output_agreement import (
@@ -211,7 +210,7 @@ class Verifier:
     def __init__(self, rules: RuleSet, replay: Replay, inputs: str | None = None) -> None:
         """`inputs` is an .npz file with the model's inputs; None makes them up."""
         self._rules = rules
-        self._replay = replay
+        self.replay = replay
         self._inputs = inputs
         self.framework = FrameworkOutputs(inputs) if inputs is not None else None
 
@@ -223,11 +222,6 @@ class Verifier:
             plan: what it was made by.
         """
         return _NumberComparison(self, attempt, plan).verdict()
-
-    def state(self, attempt: ReplayedRun, plan: Variation, firings: int) -> Candidate:
-        """The model after so many firings."""
-        last = firings == len(attempt.log.firings)
-        return attempt.candidate if last else self._replay(plan.upto(firings)).candidate
 
     def baseline(self, candidate: Candidate) -> Baseline:
         return Baseline(candidate, self._inputs)
@@ -253,7 +247,7 @@ class _NumberComparison:
             return self._summary()
 
     def _verdict(self) -> Verification | Culprit:
-        for start, end in self._stretches():
+        for start, end in stretches(self._firings, lambda firing: firing.kind in PROMISING):
             if (culprit := self._promised(start, end)) is not None:
                 return culprit
         if (culprit := self._framework()) is not None:
@@ -262,15 +256,7 @@ class _NumberComparison:
         return (self._announced(announced) if announced else None) or self._summary()
 
     def _state(self, firings: int) -> Candidate:
-        return self._verifier.state(self._attempt, self._plan, firings)
-
-    def _stretches(self) -> Iterator[tuple[int, int]]:
-        """(firings before, firings after) of each stretch whose rules promise the same numbers."""
-        position = 0
-        for promising, group in groupby(self._firings, lambda firing: firing.kind in PROMISING):
-            start, position = position, position + len(list(group))
-            if promising:
-                yield start, position
+        return state_after(firings, self._attempt, self._plan, self._verifier.replay)
 
     def _promised(self, start: int, end: int) -> Culprit | None:
         found, firings = self._found, self._firings

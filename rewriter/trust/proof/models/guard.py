@@ -9,8 +9,9 @@ kept. Tidying is judged as one firing more. The same is done for a firing after 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property
+from itertools import groupby
 
 from rewriter.core.graph.model import Model
 from rewriter.core.log import RUN, Firing, Judged, Log, RolledBack, Verification
@@ -91,6 +92,20 @@ class Culprit:
 
 
 Replay = Callable[[Variation], ReplayedRun]
+
+
+def state_after(firings: int, attempt: ReplayedRun, plan: Variation, replay: Replay) -> Candidate:
+    """The model after so many firings of a run; after all of them it is there already."""
+    return attempt.candidate if firings == len(attempt.log.firings) else replay(plan.upto(firings)).candidate
+
+
+def stretches(firings: Sequence[Firing], sort: Callable[[Firing], Hashable]) -> Iterator[tuple[int, int]]:
+    """(firings before, firings after) of each stretch of firings of one sort that is not False."""
+    position = 0
+    for kind, group in groupby(firings, sort):
+        start, position = position, position + len(list(group))
+        if kind:
+            yield start, position
 
 
 def place_of(firing: Firing) -> Place:

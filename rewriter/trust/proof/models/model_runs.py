@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
-from onnx import helper
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.isolation import child
@@ -115,24 +114,16 @@ def values_of(model: onnx.ModelProto, inputs: Mapping[str, Array], oracle: str) 
     """Every tensor that a model computes, in the order of its nodes."""
     from rewriter.trust.proof.oracles import ORACLES, Refusal
 
+    names = [name for node in model.graph.node for name in node.output if name]
+    listed = {info.name for info in model.graph.output}
     wide = onnx.ModelProto()
     wide.CopyFrom(model)
-    try:
-        known = onnx.shape_inference.infer_shapes(model).graph
-    except Exception:  # a model that cannot be inferred may run nevertheless
-        known = model.graph
-    kinds = {info.name: info.type.tensor_type.elem_type for info in (*known.value_info, *known.output)}
-    listed = {info.name for info in wide.graph.output}
-    for node in wide.graph.node:
-        for name in node.output:
-            if name and name not in listed and kinds.get(name):
-                wide.graph.output.append(helper.make_tensor_value_info(name, kinds[name], None))
+    wide.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in listed)
     loaded = next(o for o in ORACLES if o.name == oracle).load(wide)
     answer = loaded if isinstance(loaded, Refusal) else loaded(inputs)
     if isinstance(answer, Refusal):
         return answer
-    order = [name for node in wide.graph.node for name in node.output if name in answer]
-    return {name: answer[name] for name in order}
+    return {name: answer[name] for name in names if isinstance(answer[name], np.ndarray)}
 
 
 # Whether a model runs: to be loaded is not enough. Asked of a result where the model as it was ran, and of a model in a check.

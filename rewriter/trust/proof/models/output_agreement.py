@@ -177,6 +177,9 @@ SHOWN_NAMES = 8
 class FrameworkOutputs:
     """The outputs in a file: by the names of the model's outputs, or as `out_0`, `out_1`...
 
+    Attributes:
+        count: how many are called `out_...`.
+
     Raises:
         RewriterError: the file cannot be read.
     """
@@ -184,6 +187,7 @@ class FrameworkOutputs:
     def __init__(self, path: str) -> None:
         self.path = path
         self._arrays = read_inputs(path)
+        self.count = sum(name.startswith("out_") for name in self._arrays)
 
     def recorded(self, candidate: Candidate) -> dict[str, Any]:
         """The recorded outputs of a model by its own names."""

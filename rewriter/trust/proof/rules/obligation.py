@@ -15,11 +15,14 @@ from onnx import printer
 
 from rewriter.core.language import ast
 from rewriter.core.language.rule import Rule
+from rewriter.core.onnxfile.part import Whole
 from rewriter.core.record import replace
 from rewriter.trust.proof.instances.instance import Array, Instance
 from rewriter.trust.proof.instances.random_arrays import STYLES
 from rewriter.trust.proof.instances.sampling import Stream
+from rewriter.trust.proof.instances.seeded_instances import forget_output_shapes, resize, shapes
 from rewriter.trust.proof.models.model_runs import values_of
+from rewriter.trust.proof.models.output_agreement import RunBound, compare
 from rewriter.trust.proof.oracles import ORACLES, Refusal
 from rewriter.trust.proof.rules.refused import RunningInstance
 from rewriter.trust.proof.rules.trial import CHANGED, NOT_FIRED, REPAIRED, SAME, STILL, VOID, WRONG, Trial, attempt, run_on
@@ -57,54 +60,31 @@ def shrink(rule: Rule, trial: Trial, wrong: Callable[[Trial], bool]) -> Trial:
 
 def _smaller(instance: Instance) -> Iterator[Instance]:
     yield from (replace(instance, model=model) for model in _fewer_outputs(instance.model))
-    lengths = sorted({d for shape in _lengths(instance.model) for d in shape if d > 1}, reverse=True)
+    lengths = sorted({d for shape in shapes(instance.model.graph) for d in shape if d > 1}, reverse=True)
     for length in lengths:
         for shorter in (1, 2, length - 1):
             if shorter < length and not (shorter == 2 and length == 3):
-                yield from _shorter(instance, length, shorter)
+                yield _shorter(instance, length, shorter)
 
 
 def _fewer_outputs(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
     """Without one of the outputs and what only it needs."""
+    whole = Whole(model)
     for position in range(len(model.graph.output) if len(model.graph.output) > 1 else 0):
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
-        del copy.graph.output[position]
-        while (dead := _dead(copy.graph)) is not None:
-            copy.graph.node.remove(dead)
+        del copy.graph.output[position], copy.graph.node[:]
+        copy.graph.node.extend(whole.nodes[place] for place in whole.before(info.name for info in copy.graph.output))
         yield copy
 
 
-def _dead(graph: onnx.GraphProto) -> onnx.NodeProto | None:
-    used = {name for node in graph.node for name in node.input} | {info.name for info in graph.output}
-    return next((node for node in graph.node if not used.intersection(node.output)), None)
-
-
-def _lengths(model: onnx.ModelProto) -> list[list[int]]:
-    declared = [[d.dim_value for d in info.type.tensor_type.shape.dim] for info in model.graph.input]
-    return [*declared, *(list(tensor.dims) for tensor in model.graph.initializer)]
-
-
-def _shorter(instance: Instance, old: int, new: int) -> Iterator[Instance]:
-    """With one length replaced wherever it stands in an input, an initializer or a constant shape."""
+def _shorter(instance: Instance, old: int, new: int) -> Instance:
+    """With one length replaced wherever it stands."""
     copy = onnx.ModelProto()
     copy.CopyFrom(instance.model)
-    graph = copy.graph
-    for info in graph.input:
-        for dim in info.type.tensor_type.shape.dim:
-            if dim.dim_value == old:
-                dim.dim_value = new
-    for info in graph.output:
-        info.type.tensor_type.ClearField("shape")
-    for tensor in graph.initializer:
-        array = onnx.numpy_helper.to_array(tensor)
-        shape = tuple(new if d == old else d for d in array.shape)
-        if shape != array.shape and array.dtype != object:
-            tensor.CopyFrom(onnx.numpy_helper.from_array(np.resize(array, shape).astype(array.dtype), tensor.name))
-        if array.dtype == np.int64 and array.size < 16:
-            values = np.where(onnx.numpy_helper.to_array(tensor) == old, new, onnx.numpy_helper.to_array(tensor))
-            tensor.CopyFrom(onnx.numpy_helper.from_array(values.astype(np.int64), tensor.name))
-    yield replace(instance, model=copy)
+    resize(copy.graph, {old: new}, lambda likely: likely > 0.5)
+    forget_output_shapes(copy.graph)
+    return replace(instance, model=copy)
 
 
 # Conditions that matter: without a `where` line something must go wrong, or nobody knows what the line is for.
@@ -203,12 +183,10 @@ def _running(rule: Rule, found: RunningInstance) -> Iterator[str]:
     yield from _model(instance.model)
     if instance.source is not None:
         yield f"source: {instance.source}"
-    yield "inputs:"
-    yield from (f"  {name} = {show(array)}" for name, array in found.inputs.items())
+    yield from _arrays("inputs", found.inputs)
     computed = values_of(instance.model, found.inputs, ORACLES[0].name)
     if not isinstance(computed, Refusal):
-        yield "computed:"
-        yield from (f"  {name} = {show(array)}" for name, array in computed.items())
+        yield from _arrays("computed", computed)
 
 
 def _lines(rule: Rule, trial: Trial) -> Iterator[str]:
@@ -226,8 +204,7 @@ def _lines(rule: Rule, trial: Trial) -> Iterator[str]:
         yield f"source: {trial.instance.source}"
     for title, values in (("inputs", trial.inputs), ("constants", _constants(trial.instance.model))):
         if values:
-            yield f"{title}:"
-            yield from (f"  {name} = {show(array)}" for name, array in values.items())
+            yield from _arrays(title, values)
     oracle = next((o for o in ORACLES if o.name == trial.oracle), None)
     if oracle is not None:
         sides = [values_of(model, trial.inputs, oracle.name) for model in (trial.instance.model, trial.after)]
@@ -247,24 +224,17 @@ def _constants(model: onnx.ModelProto) -> dict[str, Array]:
 
 def _sides(before: Mapping[str, Array] | Refusal, after: Mapping[str, Array] | Refusal) -> Iterator[str]:
     for title, values in (("computed before", before), ("computed after", after)):
-        yield f"{title}:"
-        if isinstance(values, Refusal):
-            yield f"  {values.reason}"
-        else:
-            yield from (f"  {name} = {show(array)}" for name, array in values.items())
-    if isinstance(before, Refusal) or isinstance(after, Refusal):
-        return
-    parted = next((n for n, a in before.items() if n in after and not _alike(a, after[n])), None)
-    if parted is not None:
-        yield f"they part at: {parted}"
+        yield from (f"{title}:", f"  {values.reason}") if isinstance(values, Refusal) else _arrays(title, values)
+    if not isinstance(before, Refusal) and not isinstance(after, Refusal):
+        common = {name: array for name, array in before.items() if name in after}
+        parted, _ = compare(common, after, RunBound(ulps=0))
+        if parted is not None:
+            yield f"they part at: {parted.output}"
 
 
-def _alike(one: Array, other: Array) -> bool:
-    return (
-        one.shape == other.shape
-        and one.dtype == other.dtype
-        and bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
-    )
+def _arrays(title: str, values: Mapping[str, Array]) -> Iterator[str]:
+    yield f"{title}:"
+    yield from (f"  {name} = {show(array)}" for name, array in values.items())
 
 
 def show(array: Array) -> str:

@@ -9,8 +9,8 @@ runtime about each node before it fires, and does so here; then only the runtime
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 import onnx
@@ -19,7 +19,7 @@ from rewriter.core.conditions.recorded_graph import HasKernel
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.ast import Evidence
 from rewriter.core.language.rule import Rule
-from rewriter.core.record import field, record, replace
+from rewriter.core.record import record, replace
 from rewriter.trust.proof.instances.instance import Array, Instance, ir_version
 from rewriter.trust.proof.instances.random_arrays import STYLES, NoInputs, feed
 from rewriter.trust.proof.instances.sampling import Stream, all_opsets
@@ -28,10 +28,14 @@ from rewriter.trust.proof.judges import has_kernel
 from rewriter.trust.proof.oracles import ORACLES, Refusal
 from rewriter.trust.proof.rules.trial import checked, run_on, undeclared
 
-CHECKER, LOAD, KERNEL, RUN = "the checker", "loading", "a missing kernel", "every run"
 REFUSED = "refused"
 FIRST = 1 << 20
 """The number of the first model, so that none has the number of an instance of `verify`."""
+
+ENOUGH = 60
+"""Models on which the rule fires, after which it is believed."""
+MOST_TRIED = 600
+SECONDS = 2.0
 
 
 @record(frozen=True)
@@ -42,74 +46,37 @@ class RunningInstance:
     inputs: Mapping[str, Array]
 
 
-@record(frozen=True)
-class Effort:
-    """How hard to look.
-
-    Attributes:
-        seed: of the instances.
-        samples: models on which the rule fires, after which it is believed.
-        tries: instances made at most.
-        seconds: after which no more are made.
-        most: models that refute the claim, after which it is given up.
-    """
-
-    seed: int = 0
-    samples: int = 60
-    tries: int = 600
-    seconds: float = 2.0
-    most: int = 1
-
-
-@record
-class Claim:
-    """What was seen of a claim.
-
-    Attributes:
-        gates: how often each gate was the first to refuse a model on which the rule fires.
-        runs: models on which the rule fires and which no gate refuses.
-        opsets: of the models on which the rule fired.
-    """
-
-    gates: Counter[str] = field(default_factory=Counter)
-    runs: list[RunningInstance] = field(default_factory=list)
-    opsets: set[int] = field(default_factory=set)
-
-    @property
-    def fired(self) -> int:
-        """Models on which the rule fired."""
-        return sum(self.gates.values()) + len(self.runs)
-
-
-def claimed(
+def running_instance(
     rule: Rule,
     evidence: Evidence,
-    effort: Effort,
+    seed: int,
     *,
     skip: Collection[int] = (),
     at: Callable[[int], object] = lambda number: None,
-) -> Claim:
-    """The claim of a rule put to the test.
+) -> RunningInstance | None:
+    """A model on which a rule fires and which runs as it is; None where a short search finds none.
 
     Args:
         rule: the rule.
         evidence: what it claims; the header of the rule is not asked.
-        effort: how hard to look.
+        seed: of the models.
         skip: numbers of models not to run, since they take the process down.
         at: is told the number of each model before it runs.
     """
-    found, started = Claim(), time.monotonic()
-    for number, instance in enumerate(_instances(rule, effort.seed), FIRST):
-        late = time.monotonic() - started > effort.seconds
-        if late or len(found.runs) >= effort.most or found.fired >= effort.samples or number >= FIRST + effort.tries:
-            break
+    fired, end = 0, time.monotonic() + SECONDS
+    for number, instance in islice(enumerate(_instances(rule, seed), FIRST), MOST_TRIED):
+        if fired >= ENOUGH or time.monotonic() > end:
+            return None
         if instance is None or number in skip:
             continue
         at(number)
         for variant in _variants(instance):
             if _fires(rule, variant, has_kernel if evidence.runtime else None):
-                _ask(variant, evidence, np.random.default_rng([effort.seed, number]), found)
-    return found
+                fired += 1
+                inputs = _runs_with(variant, evidence, np.random.default_rng([seed, number]))
+                if inputs is not None:
+                    return RunningInstance(variant, inputs)
+    return None
 
 
 def refuted(evidence: Evidence) -> str:
@@ -158,20 +125,14 @@ def _fires(rule: Rule, instance: Instance, has_kernel: HasKernel | None) -> bool
         return False
 
 
-def _ask(instance: Instance, evidence: Evidence, rng: np.random.Generator, found: Claim) -> None:
-    found.opsets.add(instance.opset)
+def _runs_with(instance: Instance, evidence: Evidence, rng: np.random.Generator) -> Mapping[str, Array] | None:
+    """Inputs with which a model runs that neither the checker nor the runtime refuses; None without any."""
     if not evidence.runtime and checked(instance.model):
-        found.gates[CHECKER] += 1
-        return
+        return None
     loaded = ORACLES[0].load(instance.model)
     if isinstance(loaded, Refusal):
-        found.gates[KERNEL if loaded.no_kernel else LOAD] += 1
-        return
-    for inputs in _feeds(instance, rng):
-        if not isinstance(loaded(inputs), Refusal):
-            found.runs.append(RunningInstance(instance, inputs))
-            return
-    found.gates[RUN] += 1
+        return None
+    return next((inputs for inputs in _feeds(instance, rng) if not isinstance(loaded(inputs), Refusal)), None)
 
 
 def _feeds(instance: Instance, rng: np.random.Generator) -> Iterator[Mapping[str, Array]]:

@@ -85,35 +85,24 @@ class Verdict:
         return "" if self.acceptable else "E503" if self.runs else _CODES[self.status]
 
     def record(self) -> dict[str, Any]:
-        """What is kept of it in a lock file."""
-        kept = {
-            "digest": self.digest, "status": self.status, "why": self.why, "samples": self.samples, "seed": self.seed,
-            "dtypes": list(self.dtypes), "opsets": list(self.opsets), "ranks": list(self.ranks),
-            "error": float(f"{self.error:.3g}"), "bound": self.bound, "recorded": list(self.recorded),
-            "quarantine": list(self.quarantine), "excused": self.excused,
-        }  # fmt: skip
-        return {key: value for key, value in kept.items() if value not in ("", [], False, 0.0) or key in ("samples", "seed")}
+        """What is kept of it in a lock file, where nothing is written for what is empty."""
+        kept = {name: getattr(self, name) for name in _KEPT} | {"error": float(f"{self.error:.3g}")}
+        kept = {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
+        return {name: value for name, value in kept.items() if value not in ("", [], False, 0.0) or name in ("samples", "seed")}
 
     @classmethod
     def from_record(cls, rule: str, record: dict[str, Any]) -> Verdict:
         """A verdict as it was locked."""
-        return cls(
-            rule,
-            str(record.get("digest", "")),
-            str(record.get("status", UNVERIFIED)),
-            str(record.get("why", "")),
-            samples=int(record.get("samples", 0)),
-            dtypes=tuple(record.get("dtypes", ())),
-            opsets=tuple(record.get("opsets", ())),
-            ranks=tuple(record.get("ranks", ())),
-            error=float(record.get("error", 0.0)),
-            bound=str(record.get("bound", "")),
-            recorded=tuple(record.get("recorded", ())),
-            quarantine=tuple(record.get("quarantine", ())),
-            excused=bool(record.get("excused", False)),
-            seed=int(record.get("seed", 0)),
-            locked=True,
-        )
+        empty = cls(rule, "", UNVERIFIED)
+        values = {name: type(usual)(record.get(name, usual)) for name in _KEPT for usual in [getattr(empty, name)]}
+        return cls(rule, **values, locked=True)
+
+
+_KEPT = (
+    "digest", "status", "why", "samples", "seed", "dtypes", "opsets", "ranks", "error", "bound", "recorded", "quarantine",
+    "excused",
+)  # fmt: skip
+"""The fields of a verdict that a lock file has, in its order."""
 
 
 # The lock file: verdicts kept beside the rules, so that only rules that changed are verified again.

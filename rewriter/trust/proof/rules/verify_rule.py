@@ -10,7 +10,6 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 
 from rewriter.core.conditions.recorded_graph import Knowledge
@@ -30,10 +29,11 @@ from rewriter.trust.proof.instances.instance import Array, Instance
 from rewriter.trust.proof.instances.random_arrays import STYLES
 from rewriter.trust.proof.instances.sampling import Stream
 from rewriter.trust.proof.models.model_runs import values_of
-from rewriter.trust.proof.models.output_agreement import RunBound, difference
+from rewriter.trust.proof.models.output_agreement import FrameworkOutputs, difference
+from rewriter.trust.proof.models.validity import Candidate
 from rewriter.trust.proof.oracles import ORACLES, Refusal
 from rewriter.trust.proof.rules.obligation import obligation, running, shrink, unneeded
-from rewriter.trust.proof.rules.refused import REFUSED, Effort, claimed, refuted
+from rewriter.trust.proof.rules.refused import REFUSED, refuted, running_instance
 from rewriter.trust.proof.rules.trial import (
     CHANGED,
     NOT_FIRED,
@@ -46,7 +46,7 @@ from rewriter.trust.proof.rules.trial import (
     Trial,
     attempt,
 )
-from rewriter.trust.proof.rules.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED, Verdict
+from rewriter.trust.proof.rules.verdict import COUNTEREXAMPLE, UNVERIFIED, Verdict
 from rewriter.trust.rule_tests import run_test
 from rewriter.trust.source.acceptance import objection
 from rewriter.trust.source.find import find, load_source
@@ -57,7 +57,6 @@ from rewriter.trust.source.find import find, load_source
 # framework wrote one, NAME-symbol.json; or one folder a model with model.onnx, data.npz and symbol.json. Arrays are called
 # in_<input name>, out_0, out_1...
 
-BOUND = RunBound(rtol=2e-3, atol=1e-4, scale=True)
 _SECONDS = 30.0
 
 
@@ -75,29 +74,22 @@ class Export:
 
     name: str
     path: Path
-    inputs: dict[str, Array]
-    outputs: list[Array]
+    recorded: FrameworkOutputs
 
 
 def exports(folder: Path) -> Iterator[Export]:
     """The recorded exports of a folder, by name; models without recorded numbers are left out."""
     for path in sorted(folder.rglob("*.onnx")):
         data = next((p for p in (path.with_suffix(".npz"), path.with_name("data.npz")) if p.is_file()), None)
-        if data is None:
-            continue
-        with np.load(data, allow_pickle=False) as arrays:
-            inputs = {key[3:]: arrays[key] for key in arrays.files if key.startswith("in_")}
-            outputs = [arrays[f"out_{n}"] for n in range(sum(key.startswith("out_") for key in arrays.files))]
-        name = path.parent.name if path.stem == "model" else path.stem
-        if outputs:
-            yield Export(name, path, inputs, outputs)
+        if data is not None and (recorded := FrameworkOutputs(str(data))).count:
+            yield Export(path.parent.name if path.stem == "model" else path.stem, path, recorded)
 
 
 def examine(rules: RuleSet, folder: Path, codes: Collection[str]) -> Recorded:
     """Runs the rules on all recorded exports: what runs unasked together, and every other repair of `codes` in addition."""
     usual = RuleSet(tuple(rule for rule in rules if rule.default and rule.kind.name in ("repair", "exact")))
     selected_rules = [rule for rule in rules if rule.code in codes and not rule.default and rule.kind.name == "repair"]
-    found, known = Recorded(), [(export, _off(export, onnx.load(export.path))) for export in exports(folder)]
+    found, known = Recorded(), [(export, _off(export, load(export.path))) for export in exports(folder)]
     sets = [(usual, set(codes))]
     sets += [(RuleSet((*usual.rules, rule), by_id=frozenset({rule.code})), {rule.code}) for rule in selected_rules]
     for together, only in sets:  # one after the other, since few sets are kept ready
@@ -125,8 +117,8 @@ def _book(export: Export, before: str, rules: RuleSet, found: Recorded, only: Co
                 found.harms.setdefault(code, f"it harms the recorded export {export.name}: {off}")
 
 
-def _repaired(export: Export, rules: RuleSet) -> tuple[onnx.ModelProto, set[str]]:
-    model: Model = load(export.path)
+def _repaired(export: Export, rules: RuleSet) -> tuple[Model, set[str]]:
+    model = load(export.path)
     beside = find(export.path)
     source = None if beside is None else load_source(beside)
     log = run(
@@ -136,23 +128,17 @@ def _repaired(export: Export, rules: RuleSet) -> tuple[onnx.ModelProto, set[str]
         limits=Limits(seconds=_SECONDS),
         detail=False,
     )
-    return model.to_proto(), set(log.counts)
+    return model, set(log.counts)
 
 
-def _off(export: Export, model: onnx.ModelProto) -> str:
+def _off(export: Export, model: Model) -> str:
     """How the model's results differ from the recorded ones, "" where they do not."""
-    loaded = ORACLES[0].load(model)
-    answer = loaded if isinstance(loaded, Refusal) else loaded(export.inputs)
-    if isinstance(answer, Refusal):
-        return f"refused: {answer.reason}"
-    found = list(answer.values())
-    if len(found) < len(export.outputs):
-        return f"{len(found)} outputs instead of {len(export.outputs)}"
-    for number, (wanted, got) in enumerate(zip(export.outputs, found, strict=False)):
-        text, _ = difference(wanted, got.astype(wanted.dtype) if got.dtype != wanted.dtype else got, BOUND)
-        if text:
-            return f"output {number} {text}"
-    return ""
+    if len(model.graph.outputs) < export.recorded.count:
+        return f"{len(model.graph.outputs)} outputs instead of {export.recorded.count}"
+    try:
+        return export.recorded.off(Candidate(model))
+    except RewriterError as error:
+        return str(error)
 
 
 MOST_TRIED = 12
@@ -268,12 +254,12 @@ def _runs_as_it_is(rule: Rule, plan: VerifyPlan, skip: Collection[int], at: Call
     """Whether a model that the rule says is refused is not; the verdict then says so."""
     if rule.evidence is None or rule.evidence.name != REFUSED:
         return False
-    claim = claimed(rule, rule.evidence, Effort(plan.seed), skip=skip, at=at)
-    if claim.runs:
+    found = running_instance(rule, rule.evidence, plan.seed, skip=skip, at=at)
+    if found is not None:
         verdict.status, verdict.runs = COUNTEREXAMPLE, True
         verdict.why = refuted(rule.evidence)
-        verdict.obligation = running(rule, claim.runs[0])
-    return bool(claim.runs)
+        verdict.obligation = running(rule, found)
+    return found is not None
 
 
 def _sample(rule: Rule, plan: VerifyPlan, skip: Collection[int], at: Callable[[int], object], started: float) -> _Tally:
@@ -345,11 +331,6 @@ def _refute(rule: Rule, trial: Trial, verdict: Verdict, wrong: Callable[[Trial],
 def _leave_open(rule: Rule, verdict: Verdict, why: str) -> None:
     verdict.status, verdict.why = UNVERIFIED, rule.header.unverified or why
     verdict.excused = rule.header.unverified is not None
-
-
-def tested(verdict: Verdict) -> bool:
-    """Whether instances or recorded exports speak for the rule."""
-    return verdict.status == TESTED
 
 
 def _suspects(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> set[str]:
