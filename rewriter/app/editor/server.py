@@ -19,7 +19,7 @@ from rewriter.core.language.diagnostics import Diagnostic, Related, RuleFileErro
 from rewriter.core.language.rule_files import read_rule_file
 from rewriter.rule_tools.format import format_text
 from rewriter.trust.rule_tests import TestResult, inline_tests, limited_results
-from rewriter.workbench.style import Style
+from rewriter.workbench.style import Style, counted
 
 TEST, VERIFY = "rewriter.test", "rewriter.verify"
 """Commands; both are given the URI of a file and the code of a rule, `TEST` also the line of a test."""
@@ -147,7 +147,7 @@ class RulesServer:
         return [{"rule": r.rule, "title": r.title, "line": r.line, "ok": r.ok, "message": result_text(r)} for r in results]
 
     def verified(self, uri: str, code: str) -> list[str]:
-        """Runs a rule on random instances, and tells what that showed."""
+        """Runs a rule on random models, and shows the verdicts."""
         try:
             found = list(verified(self.opened(uri), code))
         except RewriterError as error:
@@ -233,7 +233,7 @@ def result_text(result: TestResult) -> str:
 
 
 def verified(opened: OpenedRules, code: str) -> Iterable[str]:
-    """What running a rule of this code on random instances shows. Raises RewriterError without a runtime."""
+    """The verdicts on the rules of this code, run on random models. Raises RewriterError without a runtime."""
     from rewriter.trust.proof.oracles import require_runtime
     from rewriter.trust.proof.rules.verify_rule import VerifyPlan, verify_all
 
@@ -241,7 +241,7 @@ def verified(opened: OpenedRules, code: str) -> Iterable[str]:
     chosen = [rule for rule in opened.rules if rule.code == code]
     for verdict in verify_all(chosen, VerifyPlan(SAMPLES, 0, SECONDS), {}, 1):
         why = f": {verdict.why}" if verdict.why else ""
-        yield f"{verdict.rule} {verdict.status} ({verdict.samples} instances){why}\n{verdict.obligation}".strip()
+        yield f"{verdict.rule} {verdict.status} ({counted(verdict.samples, 'random model')}){why}\n{verdict.obligation}".strip()
 
 
 # Where a word is defined: a capture in its pattern, a define in its file or beside it, a rule in its file or a shipped one.

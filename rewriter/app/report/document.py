@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal
 
@@ -352,6 +353,12 @@ def place_text(at: Firing | Blocked | RolledBack | Suppressed | Question) -> str
     """`fc1 (Gemm)`, with the graph in front where it is not the main one."""
     where = "" if at.place in ("", "main") else f"{clean(at.place)}: "
     return f"{where}{clean(at.root) or 'model'}" + (f" ({clean(at.op)})" if at.op else "")
+
+
+def place_texts(entries: Iterable[Firing | Blocked | RolledBack]) -> list[str]:
+    """The places of entries, each once: a rule about the model as a whole may fire several times at the same one."""
+    times = Counter(map(place_text, entries))
+    return [text if count == 1 else f"{text}, {count:,} times" for text, count in times.items()]
 
 
 def rolled_place(rolled: RolledBack) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rewriter.app.report.document import ModelRecord, Report, by_rule, number, place_text, rolled_place, severity
+from rewriter.app.report.document import ModelRecord, Report, by_rule, number, place_text, place_texts, rolled_place, severity
 from rewriter.core.log import Blocked, Firing, RolledBack
 from rewriter.workbench.style import clean
 
@@ -48,8 +48,8 @@ def _lines(report: Report, model: ModelRecord) -> Iterator[str]:
 
 
 def _places(entries: Sequence[Firing | Blocked | RolledBack]) -> str:
-    shown = ", ".join(place_text(entry) for entry in entries[:PLACES])
-    return shown + (f" and {len(entries) - PLACES:,} more" if len(entries) > PLACES else "")
+    places = place_texts(entries)
+    return ", ".join(places[:PLACES]) + (f" and {len(places) - PLACES:,} more" if len(places) > PLACES else "")
 
 
 def annotation(command: str, path: str, title: str, message: str) -> str:
