@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 from types import MappingProxyType
 
-from rewriter.app.report.document import ExpectationRecord, Summary, by_rule, change_lines, place_text, place_texts, rolled_place
+from rewriter.app.report.document import (
+    ExpectationRecord,
+    Summary,
+    by_rule,
+    change_lines,
+    place_text,
+    place_texts,
+    rolled_place,
+)
 from rewriter.core.log import RUN, RUN_FAILURE, STAGES, Blocked, Log, Profile
 from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted

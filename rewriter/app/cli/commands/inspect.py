@@ -32,6 +32,7 @@ from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean
 
 if TYPE_CHECKING:
+    from rewriter.core.graph.model import Model
     from rewriter.workbench.inspect.viewed_graph import NodeNote
     from rewriter.workbench.surgery.opened import Opened
 
@@ -118,18 +119,19 @@ def view(args: argparse.Namespace) -> int:
     sources = all_opened([text for text in (args.model, args.other) if text is not None], args.source)
     others: list[str] = []
     if args.other is None:
-        notes: list[list[NodeNote]] = [_findings(sources[0], args)]
+        model, findings = _findings(sources[0], args)
+        models, notes = [model], [findings]
     else:
         from rewriter.app.report.comparison_lines import difference_lines
         from rewriter.trust.difference import compare_files
 
         differences = compare_files(*(source.file for source in sources))
-        notes = list(notes_of_differences(differences))
+        models, notes = [source.read() for source in sources], list(notes_of_differences(differences))
         others = ["\n".join(difference_lines(one, Style())).strip() for one in differences if one.kind not in ON_NODES]
-    stats = [model_stats(source.read(), weights=False) for source in sources]
-    models = list(map(viewed_model, (source.file for source in sources), stats, notes))
+    stats = [model_stats(model, weights=False) for model in models]
+    views = list(map(viewed_model, (source.file for source in sources), stats, notes))
     title = " | ".join(source.file.name for source in sources)
-    page = viewer_page(models, title, others).encode("utf-8", "backslashreplace")
+    page = viewer_page(views, title, others).encode("utf-8", "backslashreplace")
     write_bytes(target, page, force=args.force)
     say(f"{clean(str(target))}: {size_text(len(page))}")
     if args.open:
@@ -139,10 +141,10 @@ def view(args: argparse.Namespace) -> int:
     return 0
 
 
-def _findings(source: Opened, args: argparse.Namespace) -> list[NodeNote]:
-    """Where rules would fire."""
-    from rewriter.app.batch.job import process
-    from rewriter.app.batch.work import Job
+def _findings(source: Opened, args: argparse.Namespace) -> tuple[Model, list[NodeNote]]:
+    """The model, and where rules would fire in it."""
+    from rewriter.app.batch.job import do
+    from rewriter.app.batch.work import Job, Outcome
     from rewriter.app.cli.batch import make_work
     from rewriter.app.cli.configured import vary
     from rewriter.app.report.html.report_page import before_and_after
@@ -152,10 +154,12 @@ def _findings(source: Opened, args: argparse.Namespace) -> list[NodeNote]:
     work = make_work("check", args)
     notes = replace(work.notes, audit=FiringAudit(snapshots=8))  # firings of each rule that are pictured: pictures are large
     work, (job,) = vary(replace(work, judging=replace(work.judging, runtime="no"), notes=notes), [Job(str(source.file))], args)
-    outcome = process(job, work)
-    if outcome.error or outcome.log is None:
-        raise RewriterError(outcome.error or f"{source.name}: nothing is known of it")
-    return [
+    work = work.variants[job.variant] if work.variants else work
+    rules = replace(work.rewriting.rules, questions=())  # the page shows no questions, and trying them takes as long again
+    outcome = Outcome(job.path)
+    model = do(job, replace(work, rewriting=replace(work.rewriting, rules=rules)), outcome)
+    assert model is not None and outcome.log is not None  # with an audit every model is loaded, and the rules run
+    return model, [
         NodeNote(one.place, one.root, "finding", one.rule, one.title, before_and_after(one.snapshot) if one.snapshot else "")
         for one in outcome.log.firings
     ]
