@@ -11,12 +11,14 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rewriter.core.log import Blocked, Change, Firing, Judged, Question, RolledBack, Stop, Suppressed, Verification
 from rewriter.core.record import field, record
-from rewriter.trust.consumers.consumer_verdict import Verdict
 from rewriter.workbench.style import clean, counted
+
+if TYPE_CHECKING:
+    from rewriter.trust.consumers.consumer_verdict import Verdict
 
 SCHEMA = 2
 

@@ -92,7 +92,9 @@ def report_schema() -> dict[str, Any]:
 def _of_record(record: type, found: dict[str, Any]) -> dict[str, Any]:
     """The object of a dataclass; records inside it are put into `found`."""
     head, said = _described(record)
-    hints = get_type_hints(record)
+    from rewriter.trust.consumers.consumer_verdict import Verdict
+
+    hints = get_type_hints(record, localns={"Verdict": Verdict})  # which a report without consumers does not import
     shown = [f.name for f in fields(record) if f.metadata.get("shown", True)]
     properties = {}
     for name in shown:
