@@ -17,13 +17,10 @@ from rewriter.app.batch.processes import run_all
 from rewriter.app.batch.urls import STDOUT, is_remote, is_url
 from rewriter.app.batch.work import Job, Judging, Notes, Outcome, Reading, Rewriting, Work, Writing
 from rewriter.app.cli.configured import unused, vary
-from rewriter.app.cli.console_report import (
-    ConsoleReport,
-    fix_command,
-    progress,
-)
+from rewriter.app.cli.console_report import ConsoleReport, fix_command
 from rewriter.app.cli.options import limits_of, runtime_choice
 from rewriter.app.cli.output import check_stdout, model_to_stdout, say, style_of
+from rewriter.app.cli.progress_bar import progress
 from rewriter.app.cli.selection import selected
 from rewriter.app.report.terminal import profile_lines, summary_line
 from rewriter.core.engine.limits import Limits

@@ -6,17 +6,15 @@ import argparse
 import os
 import re
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from rewriter.app.batch.outcome_records import Command, answers_to
 from rewriter.app.batch.urls import STDOUT
 from rewriter.app.batch.work import Outcome
-from rewriter.app.cli.output import folded, say, style_of, tell
+from rewriter.app.cli.output import say, style_of
 from rewriter.app.report.document import pattern_of
 from rewriter.app.report.terminal import (
     check_lines,
@@ -34,69 +32,9 @@ from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
+    from rewriter.app.cli.progress_bar import Display
     from rewriter.app.report.consumer_lines import VerdictCounts
     from rewriter.trust.consumers.consumer_verdict import Verdict
-
-
-# A progress bar on a terminal, nothing elsewhere: there the lines of the results show how far it is.
-
-
-class Display:
-    """Where lines of results go while jobs run, and how far they are. This one has no bar."""
-
-    def advance(self, *, failed: bool) -> None:
-        """Counts another finished one."""
-
-    def show(self, *lines: str) -> None:
-        """Prints lines of results to stdout."""
-        for line in lines:
-            tell(line)
-
-
-class _Bar(Display):
-    def __init__(self, bar: Progress, task: TaskID) -> None:
-        self._bar = bar
-        self._task = task
-        self._failures = self._done = 0
-        self._started = time.monotonic()
-
-    def advance(self, *, failed: bool) -> None:
-        self._failures += failed
-        self._done += 1
-        rate = f"{self._done / max(time.monotonic() - self._started, 1e-3):.3g}/s"
-        self._bar.update(self._task, advance=1, failed=f"{self._failures} failed, " if self._failures else "", rate=rate)
-
-    def show(self, *lines: str) -> None:
-        """Above the bar when both are on the terminal."""
-        from rich.text import Text
-
-        if not sys.stdout.isatty():
-            super().show(*lines)
-            return
-        for line in lines:
-            self._bar.console.print(Text.from_ansi(folded(line, sys.stdout)), soft_wrap=True)
-
-
-@contextmanager
-def progress(total: int, what: str = "models") -> Iterator[Display]:
-    """The display for so many of something: a bar on stderr when that is a terminal and there is more than one."""
-    if total < 2 or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield Display()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.fields[failed]}" + what, markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}", markup=False),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
-        yield _Bar(bar, bar.add_task("", total=total, failed="", rate=""))
 
 
 # What is printed of models as they come, and of all of them at the end.

@@ -325,31 +325,40 @@ def new_pack(args: argparse.Namespace) -> int:
 )
 def fmt(args: argparse.Namespace) -> int:
     """Formats; returns 2 when a file could not be, 1 when `--check` finds a difference."""
-    from rewriter.core.language.rule_files import find_rule_files, read_rule_file
-    from rewriter.core.onnxfile.write import write_bytes
-    from rewriter.rule_tools.format import format_text
+    from rewriter.app.cli.progress_bar import progress
+    from rewriter.core.language.rule_files import find_rule_files
 
-    changed, failed = 0, 0
+    changed = failed = 0
     files = find_rule_files(args.paths)
-    for file in files:
-        try:
-            text = read_rule_file(file)
-            formatted = format_text(text)
-            if formatted == text:
-                continue
-            changed += 1
-            if not args.check:
-                write_bytes(Path(file), formatted.encode(), True)
-        except RewriterError as error:
-            failed += 1
-            shown = str(error)
-            say(shown if shown.startswith(file) else f"{clean(file)}:\n{shown}")
-            continue
-        print(f"{'would format' if args.check else 'formatted'} {clean(file)}")
+    with progress(len(files), "files") as display:
+        for file in files:
+            try:
+                is_changed, error = _formatted(file, is_check=args.check), ""
+            except RewriterError as failure:
+                is_changed, error = False, str(failure)
+                say(error if error.startswith(file) else f"{clean(file)}:\n{error}")
+            if is_changed:
+                display.show(f"{'would format' if args.check else 'formatted'} {clean(file)}")
+            changed += is_changed
+            failed += bool(error)
+            display.advance(failed=bool(error))
     say(f"{counted(len(files), 'file')}: {changed} {'to format' if args.check else 'formatted'}, {failed} failed")
     if failed:
         return 2
     return 1 if args.check and changed else 0
+
+
+def _formatted(file: str, *, is_check: bool) -> bool:
+    """Formats a file, or only checks it; whether its layout is another one. Raises RewriterError."""
+    from rewriter.core.language.rule_files import read_rule_file
+    from rewriter.core.onnxfile.write import write_bytes
+    from rewriter.rule_tools.format import format_text
+
+    text = read_rule_file(file)
+    formatted = format_text(text)
+    if formatted != text and not is_check:
+        write_bytes(Path(file), formatted.encode(), True)
+    return formatted != text
 
 
 @command(

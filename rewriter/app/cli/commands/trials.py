@@ -89,19 +89,21 @@ def watched(paths: Sequence[str] | None, work: Callable[[], int], wait: Callable
 
 
 def _test(args: argparse.Namespace) -> int:
+    from rewriter.app.cli.progress_bar import tracked
     from rewriter.app.cli.selection import load
     from rewriter.trust.rule_tests import inline_tests, limited_results
 
     known = load(args.rules)
-    results = list(limited_results(inline_tests(known), tuple(known)))
+    tests = inline_tests(known)
+    results = list(tracked(limited_results(tests, tuple(known)), len(tests), "tests", lambda result: not result.ok))
     failed = [result for result in results if not result.ok]
     untested = [rule.code for rule in known if not rule.ast.tests]
     if args.format == "json":
-        tests = [
+        found = [
             {"rule": r.rule, "title": r.title, "path": r.path, "line": r.line, "ok": r.ok, "message": r.message}
             for r in results
         ]
-        answer_json(args, {"tests": tests, "untested": untested})
+        answer_json(args, {"tests": found, "untested": untested})
         return 1 if failed else 0
     _tell_failures(failed)
     sys.stdout.flush()
@@ -164,6 +166,7 @@ def _bless(args: argparse.Namespace) -> int:
 )
 def lint(args: argparse.Namespace) -> int:
     """Checks the set; returns 1 when something is wrong with it. What cannot be decided is no finding."""
+    from rewriter.app.cli.progress_bar import progress
     from rewriter.app.cli.selection import load
     from rewriter.app.report.rule_lines import finding_object
     from rewriter.core.language.diagnostics import render_all
@@ -171,7 +174,8 @@ def lint(args: argparse.Namespace) -> int:
     from rewriter.rule_tools.lint.legibility import LEGIBILITY
 
     known = load(args.rules)
-    found = rule_set.lint(known, pedantic=args.pedantic)
+    with progress(None if len(known) > 1 else 1, "rules"):
+        found = rule_set.lint(known, pedantic=args.pedantic)
     errors = [diagnostic for diagnostic in found if not diagnostic.is_warning]
     sources = {rule.path: rule.source for rule in known}
     if args.format == "json":
@@ -205,7 +209,8 @@ def coverage(args: argparse.Namespace) -> int:
     from rewriter.app.batch.job import process
     from rewriter.app.batch.jobs import find_models, unwritten
     from rewriter.app.batch.work import Notes, Rewriting, Work
-    from rewriter.app.cli.console_report import failure, progress
+    from rewriter.app.cli.console_report import failure
+    from rewriter.app.cli.progress_bar import progress
     from rewriter.app.cli.selection import load
     from rewriter.app.report.rule_lines import coverage_lines
     from rewriter.core.engine.coverage import Coverage, parts
@@ -268,7 +273,7 @@ GRACE = 60.0
 )
 def verify(args: argparse.Namespace) -> int:
     """Verifies; returns 1 for a counterexample, an unverified rule without a reason, or one that is missing in the lock."""
-    from rewriter.app.cli.console_report import progress
+    from rewriter.app.cli.progress_bar import tracked
     from rewriter.app.cli.selection import codes, load
     from rewriter.app.configuration import rule_paths
     from rewriter.core.resources import resource
@@ -293,11 +298,8 @@ def verify(args: argparse.Namespace) -> int:
     limits = limits_of(args, 3 * args.timeout + GRACE)
     plan = VerifyPlan(args.samples, args.seed, args.timeout, limit=limits["seconds"], memory=limits["memory"])
     exports = Path(args.recorded) if args.recorded else place.parent.parent / "tests" / "models"
-    with progress(len(fresh), "rules") as display:
-        verdicts = []
-        for verdict in verify_with_exports(rules, [rule.code for rule in fresh], plan, exports, args.jobs):
-            verdicts.append(verdict)
-            display.advance(failed=not verdict.acceptable)
+    found = verify_with_exports(rules, [rule.code for rule in fresh], plan, exports, args.jobs)
+    verdicts = tracked(found, len(fresh), "rules", lambda verdict: not verdict.acceptable)
     everything = sorted([*known.values(), *verdicts], key=lambda verdict: verdict.rule)
     if args.update_lock:
         # All rules of the lock's folder may be loaded; one that is not among them is gone then.
