@@ -1,7 +1,7 @@
 """The record of one call of `fix` or `check`: everything it did and found, as data.
 
 All formats of reports are made of this and of nothing else. The fields here, and those of `core.log`, are what the
-JSON report holds; its schema is made of these types (`rewriter.app.report.jsonreport`). The number of the schema rises when a
+JSON report holds; its schema is made of these types (`docs/report_schema.py`). The number of the schema rises when a
 field goes or changes its meaning, not when one is added.
 """
 
