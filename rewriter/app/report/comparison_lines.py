@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
+from rewriter.app.report.printout import Printout
 from rewriter.core.record import as_dict
 from rewriter.trust.difference import Difference
 from rewriter.trust.proof.layer_comparison import Comparison, First, LayerDifference, Maker, RefusedNode
@@ -28,15 +30,18 @@ _TITLES = {
 LONGEST = 160  # characters of one side
 
 
-def comparison_object(before: str, after: str, found: Sequence[Difference]) -> dict[str, Any]:
-    """The differences, as JSON has them."""
-    return {
-        "before": before,
-        "after": after,
-        "different": bool(found),
-        "counts": dict(Counter(difference.kind for difference in found)),
-        "differences": [difference_object(difference) for difference in found],
-    }
+def comparison(before: str, after: str, found: Sequence[Difference]) -> Printout:
+    """The differences of two models (`diff`)."""
+    return Printout(
+        lambda: {
+            "before": before,
+            "after": after,
+            "different": bool(found),
+            "counts": dict(Counter(difference.kind for difference in found)),
+            "differences": [difference_object(difference) for difference in found],
+        },
+        lambda style: comparison_lines(before, after, found, style),
+    )
 
 
 def difference_object(difference: Difference) -> dict[str, Any]:
@@ -122,8 +127,12 @@ def _cut(text: str) -> str:
 #     pairs, compared    how many pairs of tensors there are, and how many were looked at
 
 
-def layers_object(before: str, after: str, found: Comparison) -> dict[str, Any]:
-    """The comparison, as JSON has it."""
+def layers(before: str, after: str, found: Comparison) -> Printout:
+    """Two models run side by side (`compare`)."""
+    return Printout(partial(_layers_object, before, after, found), partial(_layers_lines, before, after, found))
+
+
+def _layers_object(before: str, after: str, found: Comparison) -> dict[str, Any]:
     first = found.first
     return {
         "before": before,
@@ -171,7 +180,7 @@ def _maker(maker: Maker) -> dict[str, str]:
     return {"node": maker.name, "operator": maker.operator}
 
 
-def layers_lines(before: str, after: str, found: Comparison, style: Style) -> Iterator[str]:
+def _layers_lines(before: str, after: str, found: Comparison, style: Style) -> Iterator[str]:
     """What was run, the outputs, what is not run, and where the models part."""
     yield style.paint("bold", f"A  {clean(before)}")
     yield style.paint("bold", f"B  {clean(after)}")

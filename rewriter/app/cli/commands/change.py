@@ -265,7 +265,7 @@ def undo(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from rewriter.app.cli.selection import load
-    from rewriter.app.report.run_lines import firings_lines, firings_object
+    from rewriter.app.report import run_lines
     from rewriter.trust.check_record import recorded_firings, undone
     from rewriter.workbench.surgery.finish import Surgery, judge
 
@@ -277,8 +277,7 @@ def undo(args: argparse.Namespace) -> int:
     with limited(args):
         if not args.firings:
             found = recorded_firings(source.file, known, **beside)
-            answer(args, lambda: firings_object(source.name, found), lambda style: firings_lines(found))
-            return 0
+            return answer(args, run_lines.recorded_firings(source.name, found))
         done = undone(source.file, args.firings, known, **beside, stamp=args.stamp)
         did = [f"undone  {one.number}  {one.rule}  {one.root} ({one.op})" for one in done.gone]
         notes = [f"{one.rule} fires at {one.root!r} instead" for one in done.new]
@@ -348,6 +347,7 @@ def merge(args: argparse.Namespace) -> int:
 )
 def split(args: argparse.Namespace) -> int:
     """Splits a model; returns 0."""
+    from rewriter.app.report.printout import Printout
     from rewriter.workbench.surgery import split as cut
 
     if args.diff:
@@ -365,12 +365,11 @@ def split(args: argparse.Namespace) -> int:
             targets(args, [source], list(map(str, places)))
             files = list(map(str, cut.write_parts(done.parts, places, force=args.force)))
     found = {"plan": done.plan, "notes": done.notes, "same": done.same, "joined": done.joined}
-    answer(
-        args,
+    shown = Printout(
         lambda: {"input": source.name, **found, "output": files},
         lambda style: _split_lines(source.name, args.output if files else None, done, style),
     )
-    return 0
+    return answer(args, shown)
 
 
 def _split_lines(name: str, output: str | None, done: Split, style: Style) -> Iterator[str]:

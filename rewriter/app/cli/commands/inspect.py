@@ -60,26 +60,24 @@ NEW_FILE = like("force", help="overwrite an existing file")
 )
 def show(args: argparse.Namespace) -> int:
     """Shows one model; returns 0."""
-    from rewriter.app.report.summary_lines import summary_lines, summary_object
+    from rewriter.app.report.printout import Printout
+    from rewriter.app.report.summary_lines import summary
     from rewriter.workbench.inspect.summary import summarise
 
     source = opened(args.model)
     costs = args.stats or args.modules
     nodes = args.nodes and not costs
-    found = replace(summarise(source.file, nodes=nodes), path=source.name)
+    found = summary(replace(summarise(source.file, nodes=nodes), path=source.name), nodes=nodes)
     if not costs:
-        answer(args, lambda: summary_object(found, nodes=nodes), lambda style: summary_lines(found, style), hang=11)
-        return 0
+        return answer(args, found)
     from rewriter.app.report.summary_lines import stats_lines, stats_object
     from rewriter.workbench.inspect.model_stats import model_stats
 
     stats = model_stats(source.read(), args.static, weights=args.stats)
-    answer(
-        args,
-        lambda: {**summary_object(found, nodes=nodes), "stats": stats_object(stats, args.depth, nodes=args.nodes)},
-        lambda style: summary_lines(found, style),
-        hang=11,
+    whole = Printout(
+        lambda: {**found.data(), "stats": stats_object(stats, args.depth, nodes=args.nodes)}, found.lines, found.hang
     )
+    answer(args, whole)
     if args.format != "json":
         print()
         for line in stats_lines(stats, args.depth, style_of(sys.stdout), nodes=args.nodes):
@@ -224,17 +222,12 @@ def picture(args: argparse.Namespace) -> int:
 )
 def diff(args: argparse.Namespace) -> int:
     """Compares two models; returns 1 when they differ."""
-    from rewriter.app.report.comparison_lines import comparison_lines, comparison_object
+    from rewriter.app.report.comparison_lines import comparison
     from rewriter.trust.difference import compare_files
 
     before, after = all_opened([args.before, args.after])
     found = compare_files(before.file, after.file)
-    answer(
-        args,
-        lambda: comparison_object(before.name, after.name, found),
-        lambda style: comparison_lines(before.name, after.name, found, style),
-    )
-    return 1 if found else 0
+    return answer(args, comparison(before.name, after.name, found), code=1 if found else 0)
 
 
 @command(
@@ -260,7 +253,7 @@ def diff(args: argparse.Namespace) -> int:
 )
 def compare(args: argparse.Namespace) -> int:
     """Compares two models; returns 1 when they differ or one does not run."""
-    from rewriter.app.report.comparison_lines import layers_lines, layers_object
+    from rewriter.app.report.comparison_lines import layers
     from rewriter.trust.proof.layer_comparison import compare_models
 
     before, after = all_opened([args.before, args.after])
@@ -273,12 +266,7 @@ def compare(args: argparse.Namespace) -> int:
         memory=args.memory,
         layers=args.layers,
     )
-    answer(
-        args,
-        lambda: layers_object(before.name, after.name, found),
-        lambda style: layers_lines(before.name, after.name, found, style),
-    )
-    return 0 if found.same else 1
+    return answer(args, layers(before.name, after.name, found), code=0 if found.same else 1)
 
 
 @command(
@@ -292,7 +280,7 @@ def compare(args: argparse.Namespace) -> int:
 )
 def history(args: argparse.Namespace) -> int:
     """Prints the record; returns 0."""
-    from rewriter.app.report.run_lines import history_lines, history_object
+    from rewriter.app.report import run_lines
     from rewriter.core.onnxfile.read import read_model_file
     from rewriter.core.onnxfile.tensors import text
     from rewriter.trust import stamp
@@ -304,12 +292,7 @@ def history(args: argparse.Namespace) -> int:
         runs = stamp.history({text(entry.key): text(entry.value) for entry in model.metadata_props})
     except stamp.Unreadable as error:
         raise RewriterError(f"{source.name}: the record in it cannot be read: {error}") from None
-    answer(
-        args,
-        lambda: history_object(source.name, runs, marks(model)),
-        lambda style: history_lines(source.name, runs, marks(model), style),
-    )
-    return 0
+    return answer(args, run_lines.history(source.name, runs, marks(model)))
 
 
 @command(
@@ -331,19 +314,14 @@ def history(args: argparse.Namespace) -> int:
 def audit(args: argparse.Namespace) -> int:
     """Audits one model; returns 1 when it is not as recorded."""
     from rewriter.app.cli.selection import load
-    from rewriter.app.report.run_lines import audit_lines, audit_object
+    from rewriter.app.report import run_lines
     from rewriter.trust import check_record
 
     before, after = all_opened([args.input, args.output])
     source = None if args.source in (None, "auto", "none") else Path(args.source)
     found = check_record.audit(before.file, after.file, load(args.rules), source)
     found.findings = list(map(with_names, found.findings))
-    answer(
-        args,
-        lambda: audit_object(before.name, after.name, found),
-        lambda style: audit_lines(before.name, after.name, found, style),
-    )
-    return 0 if found.true else 1
+    return answer(args, run_lines.audit(before.name, after.name, found), code=0 if found.true else 1)
 
 
 @command(
@@ -371,7 +349,7 @@ def run(args: argparse.Namespace) -> int:
 
     import numpy as np
 
-    from rewriter.app.report.run_lines import run_lines, run_object
+    from rewriter.app.report import run_lines
     from rewriter.core.graph.tidy import fix_shapes
     from rewriter.core.isolation.budget import within_limits
     from rewriter.core.onnxfile.write import check_target
@@ -401,13 +379,7 @@ def run(args: argparse.Namespace) -> int:
             write_arrays(target, arrays, force=args.force)
             for name in values.keys() - arrays.keys():
                 say(f"note: {name!r} is no tensor, and not in {args.output}")
-        answer(
-            args,
-            lambda: run_object(source.name, found, args.output),
-            lambda style: run_lines(source.name, found, args.output, style),
-            hang=11,
-        )
-    return 0
+        return answer(args, run_lines.single_run(source.name, found, args.output))
 
 
 @command(
@@ -432,7 +404,7 @@ def run(args: argparse.Namespace) -> int:
 )
 def bench(args: argparse.Namespace) -> int:
     """Times models; returns 0."""
-    from rewriter.app.report.run_lines import bench_lines, bench_object
+    from rewriter.app.report import run_lines
     from rewriter.core.graph.tidy import fix_shapes
     from rewriter.core.isolation.budget import within_limits
     from rewriter.trust.proof.judges import runtime_version
@@ -455,10 +427,4 @@ def bench(args: argparse.Namespace) -> int:
             threads=args.threads,
             optimize=not args.as_it_is,
         )
-        answer(
-            args,
-            lambda: bench_object(timings, runtime_version()),
-            lambda style: bench_lines(timings, runtime_version(), nodes=args.nodes, style=style),
-            hang=11,
-        )
-    return 0
+        return answer(args, run_lines.bench(timings, runtime_version(), nodes=args.nodes))

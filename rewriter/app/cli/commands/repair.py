@@ -283,7 +283,7 @@ def why(args: argparse.Namespace) -> int:
     from rewriter.app.cli.selection import target_names, wanted_files
     from rewriter.app.findings import explained
     from rewriter.app.report.rule_lines import when_asked
-    from rewriter.app.report.why_lines import why_lines, why_object
+    from rewriter.app.report.why_lines import explanation
     from rewriter.core.language.rules import EVERY_TARGET
 
     rule, rules = _explained_rule(args)
@@ -298,12 +298,7 @@ def why(args: argparse.Namespace) -> int:
     for one in () if configuration is None else configuration.suppress:
         if rule.code.startswith(one.rule) and (not one.patterns or configuration.fits(one.patterns, args.model)):
             notes.append(f"{one.origin} suppresses {one.rule}" + (f" at {one.node}" if one.node else "") + f": {one.reason}")
-    answer(
-        args,
-        lambda: why_object(found, file.name, exporter, notes),
-        lambda style: why_lines(found, notes, args.limit, style),
-    )
-    return 0
+    return answer(args, explanation(found, file.name, exporter, notes, args.limit))
 
 
 def _explained_rule(args: argparse.Namespace) -> tuple[Rule, RuleSet]:

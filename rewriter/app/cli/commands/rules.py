@@ -84,19 +84,14 @@ def rules(args: argparse.Namespace) -> int:
 
 def _print_packs(args: argparse.Namespace) -> int:
     """The packs, one a line; no code of the packages that bring them is run."""
+    from rewriter.app.report.printout import Printout
     from rewriter.core.language.rule_files import find_rule_files
     from rewriter.rule_tools.packs import packs
 
     found = [(pack, len(find_rule_files([pack.folder]))) for pack in packs()]
     listed = [{"name": p.name, "from": p.distribution, "folder": str(p.folder), "files": files} for p, files in found]
-    answer(
-        args,
-        lambda: {"packs": listed},
-        lambda style: (
-            clean(f"pack:{pack.name}  {counted(files, 'rule file')}, {pack.distribution}, {pack.folder}")
-            for pack, files in found
-        ),
-    )
+    lines = [f"pack:{pack.name}  {counted(files, 'rule file')}, {pack.distribution}, {pack.folder}" for pack, files in found]
+    answer(args, Printout(lambda: {"packs": listed}, lambda style: map(clean, lines)))
     if not found and args.format != "json":
         say("no installed package brings rules")
     return 0
@@ -146,14 +141,11 @@ def rule(args: argparse.Namespace) -> int:
     """Shows one rule; returns 0."""
     from rewriter.app.chosen_rules import find_rule
     from rewriter.app.cli.selection import read_rules
+    from rewriter.app.report.printout import Printout
     from rewriter.app.report.rule_lines import rule_lines, rule_object, text_lines
 
     found = find_rule(args.code, read_rules(args.rules))
-    answer(
-        args,
-        lambda: rule_object(found),
-        lambda style: rule_lines(found, style),
-    )
+    answer(args, Printout(lambda: rule_object(found), lambda style: rule_lines(found, style)))
     for line in text_lines(found) if args.format != "json" else ():
         print(line)
     return 0

@@ -212,6 +212,7 @@ def coverage(args: argparse.Namespace) -> int:
     from rewriter.app.cli.console_report import failure
     from rewriter.app.cli.progress_bar import progress
     from rewriter.app.cli.selection import load
+    from rewriter.app.report.printout import Printout
     from rewriter.app.report.rule_lines import coverage_lines
     from rewriter.core.engine.coverage import Coverage, parts
 
@@ -229,11 +230,11 @@ def coverage(args: argparse.Namespace) -> int:
                     break
             display.advance(failed=failed > before)
     found = [count.counts(rule) for rule in known]
-    answer(
-        args,
+    shown = Printout(
         lambda: {"models": len(jobs), "failed": failed, "rules": found},
         lambda style: (clean(line) for one in found for line in coverage_lines(one, everything=args.all)),
     )
+    answer(args, shown)
     never = sum(not one["fired"] for one in found)
     idle = sum(not where["false"] + where["unknown"] for one in found for where in one["wheres"])
     say(
@@ -323,28 +324,27 @@ def _update(place: Path, kept: dict[str, Verdict], verdicts: list[Verdict]) -> N
 
 
 def _show_locked(args: argparse.Namespace, known: dict[str, Verdict], missing: list[str]) -> int:
+    from rewriter.app.report.printout import Printout
+
     again = " ".join(["rewriter verify --update-lock", *map(clean, args.rules)])
-    answer(
-        args,
-        lambda: {"locked": sorted(known), "changed": missing},
-        lambda style: (f"{code} is new or changed since it was verified; run: {again}" for code in missing),
-    )
+    lines = [f"{code} is new or changed since it was verified; run: {again}" for code in missing]
+    answer(args, Printout(lambda: {"locked": sorted(known), "changed": missing}, lambda style: lines))
     if args.format != "json":
         say(f"{counted(len(known), 'rule')} verified, {len(missing)} new or changed")
     return 1 if missing else 0
 
 
 def _show(args: argparse.Namespace, verdicts: list[Verdict], rules: RuleSet) -> int:
+    from rewriter.app.report.printout import Printout
     from rewriter.app.report.rule_lines import verdict_lines, verdict_object
 
-    bad = [verdict for verdict in verdicts if not verdict.acceptable]
-    answer(
-        args,
+    shown = Printout(
         lambda: {"rules": [verdict_object(verdict) for verdict in verdicts]},
         lambda style: (line for one in verdicts for line in verdict_lines(one, rules.get(one.rule), style)),
     )
+    code = answer(args, shown, code=1 if any(not verdict.acceptable for verdict in verdicts) else 0)
     if args.format == "json":
-        return 1 if bad else 0
+        return code
     sys.stdout.flush()
     counts = {
         status: sum(verdict.status == status for verdict in verdicts) for status in ("tested", "counterexample", "unverified")
@@ -352,4 +352,4 @@ def _show(args: argparse.Namespace, verdicts: list[Verdict], rules: RuleSet) -> 
     locked = sum(verdict.locked for verdict in verdicts)
     totals = ", ".join(f"{number} {status}" for status, number in counts.items())
     say(f"{counted(len(verdicts), 'rule')}: {totals}" + (f" ({locked} by lock)" if locked else ""))
-    return 1 if bad else 0
+    return code
