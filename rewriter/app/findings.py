@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from rewriter.app.report.printout import Printout
 from rewriter.core.graph.any_model import AnyModel, StrPath, as_file
@@ -31,7 +31,7 @@ class Finding(Generic[Found]):
 
     def __init__(self, found: Found, printout: Printout) -> None:
         self.found = found
-        self.data: dict[str, Any] = dict(printout.data())
+        self.data = printout.data()
         self._lines = printout.lines
 
     def __str__(self) -> str:

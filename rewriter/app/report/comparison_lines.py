@@ -9,9 +9,8 @@ from functools import partial
 from typing import Any
 
 from rewriter.app.report.printout import Printout
-from rewriter.core.record import as_dict
 from rewriter.trust.difference import Difference
-from rewriter.trust.proof.layer_comparison import Comparison, First, LayerDifference, Maker, RefusedNode
+from rewriter.trust.proof.layer_comparison import Comparison, First, LayerDifference, Maker
 from rewriter.workbench.style import Style, clean, counted
 
 _TITLES = {
@@ -38,24 +37,10 @@ def comparison(before: str, after: str, found: Sequence[Difference]) -> Printout
             "after": after,
             "different": bool(found),
             "counts": dict(Counter(difference.kind for difference in found)),
-            "differences": [difference_object(difference) for difference in found],
+            "differences": found,
         },
         lambda style: comparison_lines(before, after, found, style),
     )
-
-
-def difference_object(difference: Difference) -> dict[str, Any]:
-    """One difference, as JSON has it."""
-    found: dict[str, Any] = _finite(as_dict(difference))
-    return found
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def comparison_lines(before: str, after: str, found: Sequence[Difference], style: Style) -> Iterator[str]:
@@ -145,23 +130,14 @@ def _layers_object(before: str, after: str, found: Comparison) -> dict[str, Any]
         "rtol": found.bound.rtol,
         "atol": found.bound.atol,
         "ulps": found.bound.ulps,
-        "blocked": [[_blocked(node) for node in side] for side in found.blocked],
+        "blocked": found.blocked,
         "outputs": [_layer(layer) for layer in found.outputs],
         "missing": found.missing,
-        "first_difference": None
-        if first is None
-        else {
-            **_layer(first.layer),
-            "structure": [difference_object(difference) for difference in first.structure],
-        },
+        "first_difference": None if first is None else {**_layer(first.layer), "structure": first.structure},
         "layers": [_layer(layer) for layer in found.layers],
         "pairs": found.pairs,
         "compared": found.compared,
     }
-
-
-def _blocked(node: RefusedNode) -> dict[str, str]:
-    return {"node": node.node, "operator": node.operator, "reason": node.reason}
 
 
 def _layer(layer: LayerDifference) -> dict[str, Any]:
@@ -171,7 +147,7 @@ def _layer(layer: LayerDifference) -> dict[str, Any]:
         "maker": _maker(layer.pair.maker),
         "other_maker": _maker(layer.pair.other_maker),
         "shape": layer.shape,
-        "largest": layer.largest if math.isfinite(layer.largest) else None,
+        "largest": layer.largest,
         "message": layer.message,
     }
 

@@ -18,11 +18,18 @@ class Printout:
     """Both forms of the result of a command.
 
     Attributes:
-        data: makes the JSON object, without the head that all commands share.
+        content: makes the JSON object, without the head that all commands share. Records in it become objects.
         lines: makes the lines, in a style.
         hang: columns by which the rest of a folded line is indented.
     """
 
-    data: Callable[[], Mapping[str, Any]]
+    content: Callable[[], Mapping[str, Any]]
     lines: Callable[[Style], Iterable[str]]
     hang: int = 4
+
+    def data(self) -> dict[str, Any]:
+        """The JSON object."""
+        from rewriter.app.report.jsonreport import plain
+
+        found: dict[str, Any] = plain(self.content())
+        return found

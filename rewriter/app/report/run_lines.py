@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from rewriter.app.report.comparison_lines import comparison_lines, difference_object
+from rewriter.app.report.comparison_lines import comparison_lines
 from rewriter.app.report.printout import Printout
 from rewriter.core.log import Firing
-from rewriter.core.record import as_dict
 from rewriter.trust.check_record import Audit, Mark
 from rewriter.trust.proof.models.benchmark import SingleRun, Timing, described
 from rewriter.trust.stamp import RecordedRun
@@ -123,7 +122,7 @@ MOST = 20  # nodes shown, and places that were left out
 def history(path: str, runs: Sequence[RecordedRun], marked: Sequence[Mark]) -> Printout:
     """The record in a model (`history`): one paragraph a run, then the nodes."""
     return Printout(
-        lambda: {"path": path, "runs": [as_dict(run) for run in runs], "nodes": [as_dict(mark) for mark in marked]},
+        lambda: {"path": path, "runs": runs, "nodes": marked},
         partial(_history_lines, path, runs, marked),
     )
 
@@ -177,10 +176,10 @@ def audit(before: str, after: str, found: Audit) -> Printout:
             "input": before,
             "output": after,
             "as_recorded": found.true,
-            "runs": [as_dict(run) for run in found.runs],
+            "runs": found.runs,
             "findings": found.findings,
             "notes": found.notes,
-            "differences": [difference_object(difference) for difference in found.differences],
+            "differences": found.differences,
         },
         partial(_audit_lines, before, after, found),
     )

@@ -75,7 +75,7 @@ def show(args: argparse.Namespace) -> int:
 
     stats = model_stats(source.read(), args.static, weights=args.stats)
     whole = Printout(
-        lambda: {**found.data(), "stats": stats_object(stats, args.depth, nodes=args.nodes)}, found.lines, found.hang
+        lambda: {**found.content(), "stats": stats_object(stats, args.depth, nodes=args.nodes)}, found.lines, found.hang
     )
     answer(args, whole)
     if args.format != "json":
