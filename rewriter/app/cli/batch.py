@@ -11,6 +11,7 @@ from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rewriter.app.batch.job import do
 from rewriter.app.batch.jobs import check_results, find_models, plan, without_results
 from rewriter.app.batch.outcome_records import FINDINGS, OK, Command, Totals
 from rewriter.app.batch.processes import run_all
@@ -33,6 +34,10 @@ from rewriter.workbench.style import clean
 
 if TYPE_CHECKING:
     from rewriter.app.cli.resumed import Resumed
+    from rewriter.core.engine.firing_audit import FiringAudit
+    from rewriter.core.graph.model import Model
+    from rewriter.core.log import Firing
+    from rewriter.workbench.surgery.opened import Opened
 
 
 def run_batch(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -> int:
@@ -90,6 +95,48 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
         more = "; continue with --resume" if batch.resumed is not None else ""
         say(f"interrupted: {batch.totals.models:,} of {len(jobs):,} done{more}")
     return code
+
+
+def one_run(
+    command: Command, source: Opened, args: argparse.Namespace, change: Callable[[Work], Work]
+) -> tuple[Work, Outcome, Model | None]:
+    """Runs the selected rules on a single model, which is read once, and writes nothing.
+
+    Args:
+        command: whose defaults hold.
+        source: the model.
+        args: the options that select rules.
+        change: of the work, before it is done.
+
+    Returns:
+        The work, what became of it, and the model as the run left it; None if nothing can fire, so that it was not loaded.
+
+    Raises:
+        RewriterError: the rules cannot be used, or the model cannot be read.
+    """
+    work, (job,) = vary(make_work(command, args), [Job(str(source.file))], args)
+    work = change(work.variants[job.variant] if work.variants else work)
+    outcome = Outcome(job.path)
+    return work, outcome, do(job, work, outcome)
+
+
+def firings_of(source: Opened, args: argparse.Namespace, audit: FiringAudit, limits: Limits) -> tuple[list[Firing], Model]:
+    """The firings that `check` finds in a model, with the pictures that `audit` asks for, and the model.
+
+    Guesses are not tried: they take as long again, and are no firings.
+
+    Raises:
+        RewriterError: the rules cannot be used, or the model cannot be read.
+    """
+
+    def audited(work: Work) -> Work:
+        rewriting = replace(work.rewriting, rules=replace(work.rewriting.rules, questions=()), limits=limits)
+        judging, notes = replace(work.judging, runtime="no"), replace(work.notes, audit=audit)
+        return replace(work, rewriting=rewriting, judging=judging, notes=notes)
+
+    _, outcome, model = one_run("check", source, args, audited)
+    assert model is not None and outcome.log is not None  # an audit loads every model
+    return outcome.log.firings, model
 
 
 def _used_files(jobs: Sequence[Job], args: argparse.Namespace) -> Iterator[str]:

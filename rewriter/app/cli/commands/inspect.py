@@ -29,7 +29,7 @@ from rewriter.app.cli.options import (
 from rewriter.app.cli.output import answer, say, style_of
 from rewriter.core.errors import RewriterError
 from rewriter.core.record import replace
-from rewriter.workbench.style import Style, clean
+from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
     from rewriter.core.graph.model import Model
@@ -141,27 +141,21 @@ def view(args: argparse.Namespace) -> int:
 
 def _findings(source: Opened, args: argparse.Namespace) -> tuple[Model, list[NodeNote]]:
     """The model, and where rules would fire in it."""
-    from rewriter.app.batch.job import do
-    from rewriter.app.batch.work import Job, Outcome
-    from rewriter.app.cli.batch import make_work
-    from rewriter.app.cli.configured import vary
+    from rewriter.app.cli.batch import firings_of
     from rewriter.app.report.html.report_page import before_and_after
     from rewriter.core.engine.firing_audit import FiringAudit
+    from rewriter.core.engine.limits import Limits
     from rewriter.workbench.inspect.viewed_graph import NodeNote
 
-    work = make_work("check", args)
-    notes = replace(work.notes, audit=FiringAudit(snapshots=8))  # firings of each rule that are pictured: pictures are large
-    work, (job,) = vary(replace(work, judging=replace(work.judging, runtime="no"), notes=notes), [Job(str(source.file))], args)
-    work = work.variants[job.variant] if work.variants else work
-    rules = replace(work.rewriting.rules, questions=())  # the page shows no questions, and trying them takes as long again
-    outcome = Outcome(job.path)
-    model = do(job, replace(work, rewriting=replace(work.rewriting, rules=rules)), outcome)
-    assert model is not None and outcome.log is not None  # with an audit every model is loaded, and the rules run
+    firings, model = firings_of(source, args, FiringAudit(snapshots=MAX_PICTURES), Limits())
     return model, [
         NodeNote(one.place, one.root, "finding", one.rule, one.title, before_and_after(one.snapshot) if one.snapshot else "")
-        for one in outcome.log.firings
+        for one in firings
     ]
 
+
+MAX_PICTURES = 8
+"""Firings of each rule that are pictured in a page: pictures are large."""
 
 WHOLE = 2000
 """Nodes of a model that is drawn as a whole."""
@@ -190,7 +184,9 @@ WHOLE = 2000
 def picture(args: argparse.Namespace) -> int:
     """Writes one picture; returns 0."""
     from rewriter.app.batch.pictures import ENDINGS, picture_of_firing, picture_of_part
-    from rewriter.app.cli.selection import selected
+    from rewriter.app.cli.batch import firings_of
+    from rewriter.core.engine.firing_audit import FiringAudit
+    from rewriter.core.engine.limits import Limits
     from rewriter.core.onnxfile.write import check_target, write_bytes
 
     ending = next((ending for ending in ENDINGS if args.output.lower().endswith(ending)), None)
@@ -199,12 +195,16 @@ def picture(args: argparse.Namespace) -> int:
     target = Path(args.output)
     check_target(target, args.force)
     source = opened(args.model, args.source)
-    model = source.read()
-    model.constant_inputs = args.constant_inputs
     if args.firing is None:
+        model = source.read()
+        model.constant_inputs = args.constant_inputs
         text = picture_of_part(model, source.name, args.around, args.hops, ending, most=WHOLE)
     else:
-        text = picture_of_firing(model, source, selected(args), args.source, args.firing, ending)
+        firings, _ = firings_of(source, args, FiringAudit(snapshot_of=args.firing), Limits(firings=args.firing))
+        if len(firings) < args.firing:
+            there = f"there {'is' if len(firings) == 1 else 'are'} {counted(len(firings), 'firing')}"
+            raise RewriterError(f"{source.name}: there is no firing {args.firing}; {there}; `rewriter check` lists them")
+        text = picture_of_firing(firings[args.firing - 1], ending)
     write_bytes(target, text.encode("utf-8", "backslashreplace"), force=True)
     return 0
 

@@ -126,12 +126,9 @@ def plan(args: argparse.Namespace) -> int:
     """Writes a plan; returns 1 when something would be left unfinished."""
     from pathlib import Path
 
-    from rewriter.app.batch.job import process
     from rewriter.app.batch.jobs import opened
     from rewriter.app.batch.planned_work import plan_of
-    from rewriter.app.batch.work import Job
-    from rewriter.app.cli.batch import make_work
-    from rewriter.app.cli.configured import vary
+    from rewriter.app.cli.batch import one_run
     from rewriter.core.onnxfile.write import check_target, write_bytes
     from rewriter.trust.plans.plan_file import written
 
@@ -139,13 +136,9 @@ def plan(args: argparse.Namespace) -> int:
     if output is not None:
         check_target(output, args.force)
     file = opened(args.model, args.source)
-    work = make_work("fix", args)
-    work, (job,) = vary(replace(work, notes=replace(work.notes, detail=True)), [Job(str(file.file))], args)
-    outcome = process(job, work)
-    if outcome.error or outcome.log is None:
-        raise RewriterError(outcome.error or f"{file.name}: nothing is known of it")
-    done = work.variants[job.variant] if work.variants else work
-    document = plan_of(outcome, done, file, args.model, args.rules)
+    work, outcome, _ = one_run("fix", file, args, lambda work: replace(work, notes=replace(work.notes, detail=True)))
+    assert outcome.log is not None
+    document = plan_of(outcome, work, file, args.model, args.rules)
     if args.interactive:
         from rewriter.core.isolation.budget import undisturbed
 
