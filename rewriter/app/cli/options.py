@@ -210,15 +210,15 @@ def command(
     name: str,
     help: str,
     *arguments: Entry,
-    description: str,
     epilog: str,
     options: tuple[Element, ...] = (),
     is_abbreviated: bool = True,
     **defaults: Any,
 ) -> Callable[[Callable[[argparse.Namespace], int]], Callable[[argparse.Namespace], int]]:
-    """Declares a command of the function that stands below, with a description and examples."""
+    """Declares a command of the function that stands below, with examples. Its docstring is the description in the help."""
 
     def register(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+        description = " ".join((run.__doc__ or "").split())
         COMMANDS_BY_NAME[name] = Command(name, help, description, epilog, arguments, options, run, is_abbreviated, defaults)
         return run
 

@@ -44,9 +44,6 @@ NEW_FILE = like("force", help="overwrite an existing file")
     "show",
     "summarize a model",
     MODEL,
-    description="Shows the exporter and how it was recognized, opsets, weights, inputs and outputs, operators, subgraphs, "
-    "local functions, external data and metadata. Weights are counted, not read. For external data only the size is read. "
-    "--modules adds a table with the cost of each module of the framework. --stats also reads the weights.",
     epilog="example: rewriter show net.onnx --nodes",
     options=(
         "nodes",
@@ -59,7 +56,10 @@ NEW_FILE = like("force", help="overwrite an existing file")
     ),
 )
 def show(args: argparse.Namespace) -> int:
-    """Shows one model; returns 0."""
+    """Shows the exporter and how it was recognized, opsets, weights, inputs and outputs, operators, subgraphs, local functions,
+    external data and metadata. Weights are counted, not read. For external data only the size is read. --modules adds a table
+    with the cost of each module of the framework. --stats also reads the weights.
+    """
     from rewriter.app.report.printout import Printout
     from rewriter.app.report.summary_lines import summary
     from rewriter.workbench.inspect.summary import summarise
@@ -90,9 +90,6 @@ def show(args: argparse.Namespace) -> int:
     "write an HTML page that shows a model, or two side by side",
     MODEL,
     ("other", Option("a second model, compared with the first", "B", nargs="?")),
-    description="Writes one HTML file that shows a model: folded modules, nodes that you can search and follow, the places "
-    "where rules would fire, and the nodes that rules have changed. With two models it also shows the differences. The file "
-    "contains everything that it needs and makes no request. It has the values of weights with up to eight values.",
     epilog="examples:\n  rewriter view net.onnx -o net.html\n  rewriter view net.onnx net.fixed.onnx --open",
     options=(
         like("output", help="the page (default: NAME.html next to the model)"),
@@ -103,7 +100,10 @@ def show(args: argparse.Namespace) -> int:
     ),
 )
 def view(args: argparse.Namespace) -> int:
-    """Writes the page; returns 0."""
+    """Writes one HTML file that shows a model: folded modules, nodes that you can search and follow, the places where rules
+    would fire, and the nodes that rules have changed. With two models it also shows the differences. The file contains
+    everything that it needs and makes no request. It has the values of weights with up to eight values.
+    """
     from rewriter.app.report.html.viewer_page import viewer_page
     from rewriter.app.report.summary_lines import size_text
     from rewriter.core.onnxfile.write import check_target, write_bytes
@@ -158,17 +158,13 @@ MAX_PICTURES = 8
 """Firings of each rule that are pictured in a page: pictures are large."""
 
 WHOLE = 2000
-"""Nodes of a model that is drawn as a whole."""
+"""Nodes of a model that is drawn as a whole; the help of `picture` names the number."""
 
 
 @command(
     "picture",
     "draw what a rule does to a model, or a part of a model",
     MODEL,
-    description="Draws a part of a model. --firing draws the nodes around a firing, before and after it; N counts the firings "
-    "that `rewriter check` lists. --around draws the nodes around one node. Without either, the whole model is drawn if it "
-    f"has at most {WHOLE:,} nodes; use `view` for larger models. The ending of the file selects the format: .svg, .dot "
-    "(Graphviz) or .mmd (Mermaid).",
     epilog="examples:\n  rewriter picture net.onnx --firing 1 -o firing.svg\n"
     "  rewriter picture net.onnx --firing 2 --select MX -o firing.mmd\n"
     "  rewriter picture net.onnx --around conv1 --hops 3 -o conv1.svg",
@@ -182,7 +178,11 @@ WHOLE = 2000
     ),
 )
 def picture(args: argparse.Namespace) -> int:
-    """Writes one picture; returns 0."""
+    """Draws a part of a model. --firing draws the nodes around a firing, before and after it; N counts the firings that
+    `rewriter check` lists. --around draws the nodes around one node. Without either, the whole model is drawn if it has at most
+    2,000 nodes; use `view` for larger models. The ending of the file selects the format: .svg, .dot (Graphviz) or .mmd
+    (Mermaid).
+    """
     from rewriter.app.batch.pictures import ENDINGS, picture_of_firing, picture_of_part
     from rewriter.app.cli.batch import firings_of
     from rewriter.core.engine.firing_audit import FiringAudit
@@ -214,14 +214,14 @@ def picture(args: argparse.Namespace) -> int:
     "show the differences between two models",
     BEFORE,
     AFTER,
-    description="Compares the computation of two models. Names of inner tensors and the order of nodes do not count. A "
-    "constant may be an initializer or a node. Prints the differences in nodes, attributes, operands, constants (with their "
-    "ranges and the largest difference), inputs, outputs, opsets and metadata. The exit code is 1 if there are any.",
     epilog="example: rewriter diff net.onnx net.fixed.onnx",
     options=("format", Limits("the comparison", 600)),
 )
 def diff(args: argparse.Namespace) -> int:
-    """Compares two models; returns 1 when they differ."""
+    """Compares the computation of two models. Names of inner tensors and the order of nodes do not count. A constant may be an
+    initializer or a node. Prints the differences in nodes, attributes, operands, constants (with their ranges and the largest
+    difference), inputs, outputs, opsets and metadata. The exit code is 1 if there are any.
+    """
     from rewriter.app.report.comparison_lines import comparison
     from rewriter.trust.difference import compare_files
 
@@ -235,11 +235,6 @@ def diff(args: argparse.Namespace) -> int:
     "run two models side by side and find the first tensor that differs",
     BEFORE,
     AFTER,
-    description="Runs two models on the same inputs and compares their outputs. If the outputs differ, or one model does not "
-    "run, compares the tensors in between, in the order of computation. Names the first tensor that differs, or the node that "
-    "is rejected. Tensors are paired by structure, not by names. They may differ by --atol plus --rtol times the largest "
-    "magnitude of the tensor, plus 16 units in the last place of the coarsest type. NaN equals only NaN. The exit code is 1 "
-    "if something differs.",
     epilog="example: rewriter compare net.onnx net.fixed.onnx --inputs sample.npz --layers",
     options=(
         like("inputs", help=".npz file with A's inputs (default: random ones and edge values, always the same)"),
@@ -252,7 +247,11 @@ def diff(args: argparse.Namespace) -> int:
     ),
 )
 def compare(args: argparse.Namespace) -> int:
-    """Compares two models; returns 1 when they differ or one does not run."""
+    """Runs two models on the same inputs and compares their outputs. If the outputs differ, or one model does not run, compares
+    the tensors in between, in the order of computation. Names the first tensor that differs, or the node that is rejected.
+    Tensors are paired by structure, not by names. They may differ by --atol plus --rtol times the largest magnitude of the
+    tensor, plus 16 units in the last place of the coarsest type. NaN equals only NaN. The exit code is 1 if something differs.
+    """
     from rewriter.app.report.comparison_lines import layers
     from rewriter.trust.proof.layer_comparison import compare_models
 
@@ -273,13 +272,13 @@ def compare(args: argparse.Namespace) -> int:
     "history",
     "list the rules that changed a model",
     MODEL,
-    description="Prints the record that `fix` leaves in models that it changes. For each run: the rules that fired, with "
-    "counts and digests, and the SHA-256 of the file that was rewritten. Then: the nodes that rules made or changed.",
     epilog="example: rewriter history net.fixed.onnx",
     options=("format", Limits("the command", 600)),
 )
 def history(args: argparse.Namespace) -> int:
-    """Prints the record; returns 0."""
+    """Prints the record that `fix` leaves in models that it changes. For each run: the rules that fired, with counts and
+    digests, and the SHA-256 of the file that was rewritten. Then: the nodes that rules made or changed.
+    """
     from rewriter.app.report import run_lines
     from rewriter.core.onnxfile.read import read_model_file
     from rewriter.core.onnxfile.tensors import text
@@ -300,8 +299,6 @@ def history(args: argparse.Namespace) -> int:
     "check a result against its record",
     ("input", Option("the model before", "INPUT")),
     ("output", Option("the model after", "OUTPUT")),
-    description="Repeats on INPUT the rewrites that the record in OUTPUT lists, and compares the bytes. The exit code is 1 if "
-    "the output differs, if it has no record, or if a rule has changed since. Nothing is written.",
     epilog="example: rewriter audit net.onnx net.fixed.onnx",
     options=(
         like("source", help="the framework's own file, if it is not next to INPUT"),
@@ -312,7 +309,9 @@ def history(args: argparse.Namespace) -> int:
     ),
 )
 def audit(args: argparse.Namespace) -> int:
-    """Audits one model; returns 1 when it is not as recorded."""
+    """Repeats on INPUT the rewrites that the record in OUTPUT lists, and compares the bytes. The exit code is 1 if the output
+    differs, if it has no record, or if a rule has changed since. Nothing is written.
+    """
     from rewriter.app.cli.selection import load
     from rewriter.app.report import run_lines
     from rewriter.trust import check_record
@@ -328,10 +327,6 @@ def audit(args: argparse.Namespace) -> int:
     "run",
     "run a model and show or save its outputs",
     MODEL,
-    description="Runs a model once, in ONNX Runtime on one thread, and shows its outputs. Models up to 256 MiB run with the "
-    "runtime's default optimizations, larger models without optimizations. -o saves inputs and outputs by their names, so "
-    "that you can pass the file as --inputs to this and other commands. Without --inputs, the inputs are generated; they are "
-    "always the same.",
     epilog="examples:\n  rewriter run net.onnx\n  rewriter run net.onnx --inputs sample.npz --dump 'op:Conv' -o out.npz",
     options=(
         DRAWN_INPUTS,
@@ -344,7 +339,10 @@ def audit(args: argparse.Namespace) -> int:
     ),
 )
 def run(args: argparse.Namespace) -> int:
-    """Runs one model; returns 0."""
+    """Runs a model once, in ONNX Runtime on one thread, and shows its outputs. Models up to 256 MiB run with the runtime's
+    default optimizations, larger models without optimizations. -o saves inputs and outputs by their names, so that you can pass
+    the file as --inputs to this and other commands. Without --inputs, the inputs are generated; they are always the same.
+    """
     from shlex import quote
 
     import numpy as np
@@ -386,8 +384,6 @@ def run(args: argparse.Namespace) -> int:
     "bench",
     "measure the run time of models and of their nodes",
     ("models", Option("the models; the others are compared with the first", "MODEL", nargs="+")),
-    description="Times models in ONNX Runtime on the processor, after warm-up runs that do not count. Several models run in "
-    "turns. The runtime's profile shows which operators take the time. Models with the same inputs get the same values.",
     epilog="examples:\n  rewriter bench net.onnx --nodes\n  rewriter bench net.onnx small.onnx --threads 1",
     options=(
         DRAWN_INPUTS,
@@ -403,7 +399,9 @@ def run(args: argparse.Namespace) -> int:
     ),
 )
 def bench(args: argparse.Namespace) -> int:
-    """Times models; returns 0."""
+    """Times models in ONNX Runtime on the processor, after warm-up runs that do not count. Several models run in turns. The
+    runtime's profile shows which operators take the time. Models with the same inputs get the same values.
+    """
     from rewriter.app.report import run_lines
     from rewriter.core.graph.tidy import fix_shapes
     from rewriter.core.isolation.budget import within_limits

@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     "fix",
     "repair models",
     PATHS,
-    description="Repairs models. The input is modified only with --in-place. Without -o, --out or --in-place the result is "
-    "NAME.fixed.onnx next to the input. In folders, *.fixed.onnx are taken for results and skipped. Hidden folders are not "
-    "searched.",
     epilog="examples:\n  rewriter fix exported/ --out repaired/ --jobs 4\n"
     "  rewriter fix net.onnx -o fixed.onnx --verify --report audit.html --report audit.json",
     options=(
@@ -60,7 +57,9 @@ if TYPE_CHECKING:
     ),
 )
 def fix(args: argparse.Namespace) -> int:
-    """Repairs models; returns the exit code."""
+    """Repairs models. The input is modified only with --in-place. Without -o, --out or --in-place the result is NAME.fixed.onnx
+    next to the input. In folders, *.fixed.onnx are taken for results and skipped. Hidden folders are not searched.
+    """
     from rewriter.app.batch.jobs import FIXED
     from rewriter.app.cli.batch import write_results
 
@@ -71,9 +70,6 @@ def fix(args: argparse.Namespace) -> int:
     "check",
     "report which rules would fire, and where",
     PATHS,
-    description="Reports which rules would fire and where. If an unknown fact keeps a rule from firing, names the fact and "
-    "how to make it known. Nothing is written. The exit code is 1 if a rule would fire, or if ONNX Runtime rejects a model. "
-    "It is also 1 if a small model fails on all generated inputs, unless the inputs can be the cause.",
     epilog="examples:\n  rewriter check net.onnx --source net-symbol.json\n"
     "  rewriter check exported/ --format github --report findings.sarif",
     options=(
@@ -89,7 +85,10 @@ def fix(args: argparse.Namespace) -> int:
     ),
 )
 def check(args: argparse.Namespace) -> int:
-    """Checks models; returns the exit code."""
+    """Reports which rules would fire and where. If an unknown fact keeps a rule from firing, names the fact and how to make it
+    known. Nothing is written. The exit code is 1 if a rule would fire, or if ONNX Runtime rejects a model. It is also 1 if a
+    small model fails on all generated inputs, unless the inputs can be the cause.
+    """
     from rewriter.app.batch.jobs import find_models, unwritten
     from rewriter.app.cli.batch import run_batch
     from rewriter.app.cli.options import runtime_choice
@@ -109,8 +108,6 @@ def check(args: argparse.Namespace) -> int:
     "plan",
     "write the rewrites of `fix` to a file that you can edit and apply",
     MODEL,
-    description="Writes each rewrite that `fix` would do as a table of a TOML file, next to the change that it makes. Set "
-    "`apply = false` to reject one. `rewriter apply` carries out the rest. The model is not changed.",
     epilog="examples:\n  rewriter plan net.onnx -o plan.toml\n  rewriter apply plan.toml -o net.fixed.onnx\n"
     "  rewriter plan net.onnx --interactive -o plan.toml",
     options=(
@@ -123,7 +120,9 @@ def check(args: argparse.Namespace) -> int:
     ),
 )
 def plan(args: argparse.Namespace) -> int:
-    """Writes a plan; returns 1 when something would be left unfinished."""
+    """Writes each rewrite that `fix` would do as a table of a TOML file, next to the change that it makes. Set `apply = false`
+    to reject one. `rewriter apply` carries out the rest. The model is not changed.
+    """
     from pathlib import Path
 
     from rewriter.app.batch.jobs import opened
@@ -175,10 +174,6 @@ def _decided(proposals: Sequence[Proposal], firings: Sequence[Firing]) -> tuple[
     "apply",
     "carry out a plan",
     ("plan", Option("file written by `rewriter plan`", "PLAN")),
-    description="Does the rewrites that a plan accepts, and no other. Nothing is written if the model, a rule or the source "
-    "file has changed since the plan was made. The exit code is 1 if an accepted rewrite did not happen although all rewrites "
-    "before it in its chain did. It is also 1 if a rewrite that is not in the plan was ready to happen; that rewrite is not "
-    "done.",
     epilog="example: rewriter apply plan.toml -o net.fixed.onnx",
     options=(
         like("output", help="the result (default: NAME.fixed.onnx next to the model)"),
@@ -191,7 +186,10 @@ def _decided(proposals: Sequence[Proposal], firings: Sequence[Firing]) -> tuple[
     ),
 )
 def apply(args: argparse.Namespace) -> int:
-    """Carries out a plan; returns the exit code."""
+    """Does the rewrites that a plan accepts, and no other. Nothing is written if the model, a rule or the source file has
+    changed since the plan was made. The exit code is 1 if an accepted rewrite did not happen although all rewrites before it in
+    its chain did. It is also 1 if a rewrite that is not in the plan was ready to happen; that rewrite is not done.
+    """
     from pathlib import Path
 
     from rewriter.app.batch import jobs
@@ -263,15 +261,15 @@ def _applied(plan: Document, outcome: Outcome, absent: list[Missing], style: Sty
             shell_words="nodes",
         ),
     ),
-    description="For each place where the operator of the rule's last node occurs, prints that the rule fires, or the "
-    "condition that stopped it and the value found in the model. If the value is unknown, prints how to make it known. The "
-    "nearest misses come first. Places are examined before any rule has fired. A run of all selected rules then shows if this "
-    "rule fires only after others, or too late. Nothing is written.",
     epilog="example: rewriter why MX001 net.onnx fc1",
     options=(*RULES_AT_WORK, "limit", "format", Limits("the command", 600)),
 )
 def why(args: argparse.Namespace) -> int:
-    """Explains one rule on one model; returns 0."""
+    """For each place where the operator of the rule's last node occurs, prints that the rule fires, or the condition that
+    stopped it and the value found in the model. If the value is unknown, prints how to make it known. The nearest misses come
+    first. Places are examined before any rule has fired. A run of all selected rules then shows if this rule fires only after
+    others, or too late. Nothing is written.
+    """
     from rewriter.app.batch.jobs import opened
     from rewriter.app.cli.selection import target_names, wanted_files
     from rewriter.app.findings import explained

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 @command(
     "rules",
     "list the rules",
-    description="Lists rules by exporter: code and title. A mark after the code shows that a rule does not run by default. "
-    "With --symptom: lists the rules that repair a model that a tool rejects with this message, best first. The exit code is "
-    "1 if no rule surely does; the closest rules are then listed.",
     epilog='example: rewriter rules --symptom "First input does not have rank 2"',
     options=(
         "symptom",
@@ -49,7 +46,10 @@ if TYPE_CHECKING:
     target=[],  # here it says what is listed, which is nothing for a configuration to decide
 )
 def rules(args: argparse.Namespace) -> int:
-    """Lists rules; returns 1 when no rule answers the symptom, otherwise 0."""
+    """Lists rules by exporter: code and title. A mark after the code shows that a rule does not run by default. With --symptom:
+    lists the rules that repair a model that a tool rejects with this message, best first. The exit code is 1 if no rule surely
+    does; the closest rules are then listed.
+    """
     from rewriter.app.cli.selection import read_rules, target_names
     from rewriter.app.report.rule_lines import HANG, MARKS, rule_object, rule_table
     from rewriter.core.record import as_dict
@@ -133,12 +133,11 @@ def _for_targets(rules: Sequence[Rule], targets: Sequence[str]) -> Sequence[Rule
     "rule",
     "show one rule",
     ("code", Option("code of the rule", "CODE", shell_words="one_code")),
-    description="Shows one rule: its purpose, the models that it is for, its parameters, upstream issues and text.",
     epilog="example: rewriter rule MX001",
     options=(*RULE_PATHS, CONFIGURATION, Limits("the command", 600), "format"),
 )
 def rule(args: argparse.Namespace) -> int:
-    """Shows one rule; returns 0."""
+    """Shows one rule: its purpose, the models that it is for, its parameters, upstream issues and text."""
     from rewriter.app.chosen_rules import find_rule
     from rewriter.app.cli.selection import read_rules
     from rewriter.app.report.printout import Printout
@@ -155,12 +154,11 @@ def rule(args: argparse.Namespace) -> int:
     "explain",
     "explain a message of the rule compiler",
     ("code", Option("E103, W301, ...; `list` prints all of them", "CODE", shell_words="messages")),
-    description="Explains a message of the rule compiler: its meaning, a rule that causes it, and a rule that does not.",
     epilog="example: rewriter explain E103",
     options=("format",),
 )
 def explain(args: argparse.Namespace) -> int:
-    """Prints the page; returns 0."""
+    """Explains a message of the rule compiler: its meaning, a rule that causes it, and a rule that does not."""
     from rewriter.rule_tools.messages import message_pages
 
     known = message_pages.message_pages()
@@ -177,11 +175,10 @@ def explain(args: argparse.Namespace) -> int:
     "help",
     "explain a command, a rule or a message",
     ("word", Option("a command, a rule's code, or a message's code", "WORD", nargs="?", shell_words="words")),
-    description="Explains a command (fix), a rule (MX001) or a message of the rule compiler (E103).",
     epilog="examples:\n  rewriter help fix\n  rewriter help MX001",
 )
 def help(args: argparse.Namespace) -> int:
-    """Prints the help of the word; returns 0."""
+    """Explains a command (fix), a rule (MX001) or a message of the rule compiler (E103)."""
     from rewriter.app.cli.program import COMMANDS, make_parser
     from rewriter.rule_tools.messages import message_pages
 
@@ -218,10 +215,6 @@ def _print_rule(word: str, commands: tuple[str, ...]) -> None:
     "new",
     "start a rule from a part of a model, or from a model and its repair",
     ("code", Option("of the new rule: capital letters and a number, as MY001", "CODE")),
-    description="Writes a rule file that compiles, with a header and tests. With --around the pattern has the nodes around "
-    "one node, and comments mark the parts that you fill in. With --to the pattern and the rewrite are the differences "
-    "between a model and its hand-made repair. The rule is run on the model, and its result is compared with the repair. "
-    "Comments mark the guesses. If one rule is not enough, the codes of the others count on from CODE.",
     epilog="examples:\n"
     "  rewriter new MY001 --from net.onnx --around /MaxPool -o my_rules/MY001_pool.rules\n"
     "  rewriter new MY001 --from before.onnx --to after.onnx -o my_rules/MY001_pool.rules\n"
@@ -238,7 +231,11 @@ def _print_rule(word: str, commands: tuple[str, ...]) -> None:
     ),
 )
 def new(args: argparse.Namespace) -> int:
-    """Writes the file; returns 1 when its rules do not give the repair, else 0."""
+    """Writes a rule file that compiles, with a header and tests. With --around the pattern has the nodes around one node, and
+    comments mark the parts that you fill in. With --to the pattern and the rewrite are the differences between a model and its
+    hand-made repair. The rule is run on the model, and its result is compared with the repair. Comments mark the guesses. If
+    one rule is not enough, the codes of the others count on from CODE.
+    """
     from rewriter.app.batch.jobs import opened
     from rewriter.app.cli.options import runtime_choice
     from rewriter.app.cli.selection import load
@@ -279,13 +276,13 @@ def new(args: argparse.Namespace) -> int:
     "new-pack",
     "start a package of rules",
     ("name", Option("small letters, digits and hyphens; pip knows it as NAME-rules", "NAME")),
-    description="Writes a folder with a package that you install with pip. Its rules then have the name pack:NAME. The folder "
-    "has an example rule with tests and its verdict of `verify`, a test of the package, and a workflow for CI.",
     epilog="example: rewriter new-pack my-company",
     options=(like("output", metavar="FOLDER", help="the folder to make (default: NAME-rules)"),),
 )
 def new_pack(args: argparse.Namespace) -> int:
-    """Writes the pack; returns 0."""
+    """Writes a folder with a package that you install with pip. Its rules then have the name pack:NAME. The folder has an
+    example rule with tests and its verdict of `verify`, a test of the package, and a workflow for CI.
+    """
     from rewriter.app.cli.commands.trials import verify
     from rewriter.app.cli.program import make_parser
     from rewriter.trust.proof.onnx_runtime import installed
@@ -311,12 +308,11 @@ def new_pack(args: argparse.Namespace) -> int:
     "fmt",
     "format rule files",
     ("paths", Option("rule file, or folder that is searched for *.rules", "PATH", nargs="+")),
-    description="Formats rule files in place and keeps comments. A file that does not parse is reported and not changed.",
     epilog="example: rewriter fmt --check my_rules/",
     options=("check", Limits("the command", 600)),
 )
 def fmt(args: argparse.Namespace) -> int:
-    """Formats; returns 2 when a file could not be, 1 when `--check` finds a difference."""
+    """Formats rule files in place and keeps comments. A file that does not parse is reported and not changed."""
     from rewriter.app.cli.progress_bar import progress
     from rewriter.core.language.rule_files import find_rule_files
 
@@ -356,14 +352,14 @@ def _formatted(file: str, *, is_check: bool) -> bool:
 @command(
     "lsp",
     "run the language server for editors of rule files",
-    description="Runs a server of the Language Server Protocol on standard input and output: diagnostics while you type, "
-    "hover, completion, definitions, formatting, and lenses that run tests and verify rules. Editors start it by themselves. "
-    "Needs onnx-rewriter[editor].",
     epilog="example: rewriter lsp --stdio",
     options=("stdio",),
 )
 def lsp(args: argparse.Namespace) -> int:
-    """Serves until the editor ends it; returns 0."""
+    """Runs a server of the Language Server Protocol on standard input and output: diagnostics while you type, hover,
+    completion, definitions, formatting, and lenses that run tests and verify rules. Editors start it by themselves. Needs
+    onnx-rewriter[editor].
+    """
     from importlib.util import find_spec
 
     if find_spec("pygls") is None:

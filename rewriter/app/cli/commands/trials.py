@@ -32,7 +32,6 @@ SECONDS_BETWEEN_LOOKS = 0.5
     "test",
     "run the inline tests of rules",
     RULES,
-    description="Runs the inline tests of rule files. If a test fails, shows the difference, or why no rule fires.",
     epilog="examples:\n  rewriter test my_rules/\n  rewriter test my_rules/ --watch\n"
     "  rewriter test my_rules/MY001_pool.rules --bless",
     options=(
@@ -44,7 +43,7 @@ SECONDS_BETWEEN_LOOKS = 0.5
     ),
 )
 def test(args: argparse.Namespace) -> int:
-    """Runs the tests; returns 1 when one fails."""
+    """Runs the inline tests of rule files. If a test fails, shows the difference, or why no rule fires."""
     from rewriter.core.isolation.budget import within_limits
 
     def limited() -> int:
@@ -158,14 +157,14 @@ def _bless(args: argparse.Namespace) -> int:
     "lint",
     "check rules against each other",
     ("rules", Option("rule file or folder; `shipped` are the shipped rules (default: these alone)", "RULES", nargs="*")),
-    description="Checks rules as a set. Finds rules that are the same, never get their turn, match the same node without an "
-    "order, match their own results, undo each other, or can never apply. Warns of tables that hold conditions or are too "
-    "wide, and of a rewrite that is written twice.",
     epilog="example: rewriter lint shipped my_rules/",
     options=("pedantic", Limits("the command", 600), "format"),
 )
 def lint(args: argparse.Namespace) -> int:
-    """Checks the set; returns 1 when something is wrong with it. What cannot be decided is no finding."""
+    """Checks rules as a set. Finds rules that are the same, never get their turn, match the same node without an order, match
+    their own results, undo each other, or can never apply. Warns of tables that hold conditions or are too wide, and of a
+    rewrite that is written twice.
+    """
     from rewriter.app.cli.progress_bar import progress
     from rewriter.app.cli.selection import load
     from rewriter.app.report.rule_lines import finding_object
@@ -199,13 +198,13 @@ def lint(args: argparse.Namespace) -> int:
     "list the rules and conditions that models never exercise",
     ("rules", Option("rule file or folder; `shipped` are the shipped rules", "RULES")),
     ("paths", Option("model, or folder that is searched for *.onnx", "MODEL", nargs="+")),
-    description="Runs rules over models. Reports the rules that never fired, and the `where` lines that never kept a rule "
-    "from firing. The rules that run by default run together; then the other rules run together. Nothing is written.",
     epilog="example: rewriter coverage shipped exported/",
     options=(like("set", default=[]), "all", Limits("each model"), "format"),
 )
 def coverage(args: argparse.Namespace) -> int:
-    """Prints what was never exercised; returns 2 when a model cannot be read, otherwise 0."""
+    """Runs rules over models. Reports the rules that never fired, and the `where` lines that never kept a rule from firing. The
+    rules that run by default run together; then the other rules run together. Nothing is written.
+    """
     from rewriter.app.batch.job import process
     from rewriter.app.batch.jobs import find_models, unwritten
     from rewriter.app.batch.work import Notes, Rewriting, Work
@@ -254,10 +253,6 @@ GRACE = 60.0
     "verify",
     "search for counterexamples to the promises of rules",
     RULES,
-    description="Runs each rule on random models of its pattern, and compares the outputs before and after in ONNX Runtime "
-    "and in onnx.reference. Rules that have not changed since the lock file was written are not run again. Needs "
-    "onnx-rewriter[verify]. The exit code is 1 if there is a counterexample, or if a rule could not be verified and does not "
-    "give a reason.",
     epilog="examples:\n  rewriter verify my_rules/ --samples 2000\n  rewriter verify rules/ --locked",
     options=(
         like("select", default=[], help="comma-separated codes or beginnings of codes (default: ALL)"),
@@ -273,7 +268,10 @@ GRACE = 60.0
     ),
 )
 def verify(args: argparse.Namespace) -> int:
-    """Verifies; returns 1 for a counterexample, an unverified rule without a reason, or one that is missing in the lock."""
+    """Runs each rule on random models of its pattern, and compares the outputs before and after in ONNX Runtime and in
+    onnx.reference. Rules that have not changed since the lock file was written are not run again. Needs onnx-rewriter[verify].
+    The exit code is 1 if there is a counterexample, or if a rule could not be verified and does not give a reason.
+    """
     from rewriter.app.cli.progress_bar import tracked
     from rewriter.app.cli.selection import codes, load
     from rewriter.app.configuration import rule_paths
