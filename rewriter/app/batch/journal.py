@@ -40,7 +40,7 @@ Entry = dict[str, Any]
 
 def recipe(command: str, work: Work, versions: Mapping[str, str]) -> dict[str, Any]:
     """Everything but the files of a model that decides what becomes of it."""
-    stages = (work.reading, work.rewriting, work.judging, work.writing)
+    stages = (work.reading, work.rewriting, work.checking, work.writing)
     matter = ((one, name) for one in stages for name in names(type(one)) or () if name not in _NO_MATTER)
     options = {name: as_dict(getattr(one, name)) for one, name in matter}
     for name in ("source", "inputs"):
@@ -59,7 +59,7 @@ def key_of(parts: Mapping[str, Any]) -> str:
 class Journal:
     """The journal of a folder.
 
-    Of each model only the place of its line is held in memory.
+    Of each model only the place of its line is kept in memory.
 
     Attributes:
         recipes: by their keys.
@@ -92,7 +92,7 @@ class Journal:
         offset = self._places.get(place)
         if offset is None:
             return None
-        with _said(self.path):
+        with _named_errors(self.path):
             if self._descriptor < 0:
                 self._open(os.O_RDONLY)
             data = b""
@@ -108,7 +108,7 @@ class Journal:
         """Opens it for a run that uses these recipes. Raises RewriterError."""
         if self._lines > 2 * len(self) + SPARE and os.access(self.path.parent, os.W_OK):  # in the sandbox it is not
             self._compact()
-        with _said(self.path):
+        with _named_errors(self.path):
             self._open(os.O_RDWR | os.O_CREAT | os.O_APPEND)
             size = os.fstat(self._descriptor).st_size
             if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
@@ -138,7 +138,7 @@ class Journal:
     def _append(self, line: Entry) -> int:
         """Writes a line; where it begins. Two processes that write at once do not get into each other's lines."""
         data = _line(line).encode() + b"\n"
-        with _said(self.path):
+        with _named_errors(self.path):
             done = os.write(self._descriptor, data)
             end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
             if done < len(data):  # the disk is full, or nearly so; what is there is passed over
@@ -148,7 +148,7 @@ class Journal:
         return end - len(data)
 
     def _read(self) -> None:
-        with _said(self.path):
+        with _named_errors(self.path):
             self._open(os.O_RDONLY)
         if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
             raise RewriterError(f"{self.path}: not a regular file")
@@ -247,7 +247,7 @@ def _is_number(value: object) -> bool:
 
 
 def _is_stamps(value: object) -> bool:
-    """Files by role: path, digest, and what tells one state from another."""
+    """Files by role: path, digest and state."""
     return isinstance(value, dict) and all(
         isinstance(one, list) and len(one) == 3 and _is_path(one[0]) and _is_text(one[1]) and _is_stat(one[2])
         for stamps in value.values()
@@ -301,7 +301,8 @@ def _now() -> str:
 
 
 @contextlib.contextmanager
-def _said(path: Path) -> Iterator[None]:
+def _named_errors(path: Path) -> Iterator[None]:
+    """Has an error of the system name the file."""
     try:
         yield
     except OSError as error:

@@ -1,11 +1,11 @@
-"""What `--target`, `--ask` and `--consumer-env` say together: who is asked, which rules run, and which steps follow."""
+"""`--target`, `--ask` and `--consumer-env` together: which consumers load the models, which rules run, which steps follow."""
 
 from __future__ import annotations
 
 import argparse
 
 from rewriter.app.batch.work import Planned
-from rewriter.app.cli.output import say
+from rewriter.app.cli.output import print_message
 from rewriter.app.cli.selection import codes, load, target_names
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
@@ -29,14 +29,14 @@ class Asking:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
-        self._ask = getattr(args, "ask", None)  # of fix whether, of check whom; a plan asks nobody
+        self._ask = getattr(args, "ask", None)  # of fix a truth value, of check names; a plan asks no consumer
         self._targets = target_names(args)
         self._recipes = recipes_of(self._targets)
         self.consumers = tuple(_found(name, args.consumer_env) for name in self._names())
         self.steps = tuple(self._planned()) if self._ask is True else ()
         if self._ask is False:
             for recipe in self._recipes:
-                say(f"rewriter: note: {clean(unasked(recipe))}")
+                print_message(f"rewriter: note: {clean(unasked(recipe))}")
 
     def _names(self) -> list[str]:
         """The consumers that are to be asked."""

@@ -16,11 +16,11 @@ from rewriter.app.batch.jobs import check_results, find_models, plan, without_re
 from rewriter.app.batch.outcome_records import FINDINGS, OK, Command, Totals
 from rewriter.app.batch.processes import run_all
 from rewriter.app.batch.urls import STDOUT, is_remote, is_url
-from rewriter.app.batch.work import Job, Judging, Notes, Outcome, Reading, Rewriting, Work, Writing
+from rewriter.app.batch.work import Checking, Job, Notes, Outcome, Reading, Rewriting, Work, Writing
 from rewriter.app.cli.configured import unused, vary
 from rewriter.app.cli.console_report import ConsoleReport, fix_command
 from rewriter.app.cli.options import limits_of, runtime_choice
-from rewriter.app.cli.output import check_stdout, model_to_stdout, say, style_of
+from rewriter.app.cli.output import check_stdout, model_to_stdout, print_message, style_of
 from rewriter.app.cli.progress_bar import progress
 from rewriter.app.cli.selection import selected
 from rewriter.app.report.terminal import profile_lines, summary_line
@@ -64,7 +64,7 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
         from rewriter.core.engine.firing_audit import FiringAudit
 
         notes = replace(work.notes, audit=FiringAudit(snapshots=snapshots(args.report, len(jobs))))
-        work = replace(work, judging=replace(work.judging, before=command != "check"), notes=notes)
+        work = replace(work, checking=replace(work.checking, before=command != "check"), notes=notes)
     work, jobs = vary(work, jobs, args)
     batch = _Batch(command, jobs, work, args, keeps=reports)
     batch.run(interruption)
@@ -88,12 +88,12 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
     if args.format != "json":
         sys.stdout.flush()
         summary = batch.totals.summary(seconds)
-        say(summary_line(command, summary))
+        print_message(summary_line(command, summary))
         if command == "check" and args.format == "text" and (advice := fix_command(args) if summary.firings else batch.advice):
             print(f"next: {advice}", file=sys.stderr)  # never broken, so that it can be copied
     if interruption.number:
         more = "; continue with --resume" if batch.resumed is not None else ""
-        say(f"interrupted: {batch.totals.models:,} of {len(jobs):,} done{more}")
+        print_message(f"interrupted: {batch.totals.models:,} of {len(jobs):,} done{more}")
     return code
 
 
@@ -131,8 +131,8 @@ def firings_of(source: Opened, args: argparse.Namespace, audit: FiringAudit, lim
 
     def audited(work: Work) -> Work:
         rewriting = replace(work.rewriting, rules=replace(work.rewriting.rules, questions=()), limits=limits)
-        judging, notes = replace(work.judging, runtime="no"), replace(work.notes, audit=audit)
-        return replace(work, rewriting=rewriting, judging=judging, notes=notes)
+        checking, notes = replace(work.checking, runtime="no"), replace(work.notes, audit=audit)
+        return replace(work, rewriting=rewriting, checking=checking, notes=notes)
 
     _, outcome, model = one_run("check", source, args, audited)
     assert model is not None and outcome.log is not None  # an audit loads every model
@@ -203,7 +203,7 @@ class _Batch:
 
             try:
                 for outcome in self._outcomes(jobs, finish, interruption):
-                    console.tell(outcome)
+                    console.print_outcome(outcome)
             except Interrupted:
                 pass
             console.end()
@@ -223,7 +223,7 @@ class _Batch:
         if self.totals.failed or (self.resumed is not None and self.resumed.skipped):
             return
         for one in unused(self._args, self._used, self._jobs):
-            say(f"{clean(one.origin)}: warning: this suppression of {clean(one.rule)} suppresses nothing")
+            print_message(f"{clean(one.origin)}: warning: this suppression of {clean(one.rule)} suppresses nothing")
 
 
 def _name_files(outcome: Outcome, args: argparse.Namespace) -> None:
@@ -239,7 +239,7 @@ def _name_files(outcome: Outcome, args: argparse.Namespace) -> None:
 
 def _say_profile(total: Profile) -> None:
     for line in profile_lines(total, style_of(sys.stderr)):
-        say(line)
+        print_message(line)
 
 
 def make_work(command: Command, args: argparse.Namespace) -> Work:
@@ -266,7 +266,7 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
             tidy=getattr(args, "tidy", False),
         ),
         Reading(args.source, args.constant_inputs, static=tuple(getattr(args, "static", ()))),
-        Judging(
+        Checking(
             runtime=getattr(args, "ask_runtime", "no"),
             moderate=getattr(args, "moderate", True),
             before=command == "fix",
@@ -319,7 +319,7 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
             read_inputs(args.inputs)  # a bad file is one error, before any work is done
     folder = os.path.dirname(args.output or "")
     if folder and not is_remote(args.output) and not os.path.isdir(folder):
-        say(f"rewriter: note: the folder {clean(folder)} does not exist and is created for the result")
+        print_message(f"rewriter: note: the folder {clean(folder)} does not exist and is created for the result")
     targets = {"output": args.output, "out": args.out, "in_place": args.in_place}
     found = find_models(args.paths, leave_out=args.out, skip="" if any(targets.values()) else ending)
     jobs = plan(found, **targets, ending=ending)
@@ -338,7 +338,7 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
 def _without_results(jobs: list[Job]) -> list[Job]:
     left = without_results(jobs)
     if len(left) < len(jobs):
-        say(f"{len(jobs) - len(left)} of {len(jobs)} results exist and were skipped")
+        print_message(f"{len(jobs) - len(left)} of {len(jobs)} results exist and were skipped")
     return left
 
 

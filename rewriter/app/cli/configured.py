@@ -128,14 +128,14 @@ def _configuration(path: str | None) -> Configuration | None:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from rewriter.app.cli.output import answer_json, tell
+    from rewriter.app.cli.output import answer_json, print_line
 
     found: Configuration | None = args.configuration
     settings = {name: getattr(args, name.replace("-", "_")) for name in args.origins}
     if getattr(args, "format", "text") == "json":
         answer_json(args, _object(found, settings, args))
         return
-    tell(f"configuration: {'none' if found is None else clean(str(found.path))}")
+    print_line(f"configuration: {'none' if found is None else clean(str(found.path))}")
     rows = [(f"{name} = {_shown(value)}", args.origins[name]) for name, value in settings.items()]
     for table in () if found is None else found.per_path:
         rows.append((f"for {', '.join(table.patterns)}:", table.origin))
@@ -146,7 +146,7 @@ def _show(args: argparse.Namespace) -> None:
         rows.append((f"suppress {one.rule}{where}{models}: {one.reason}", one.origin))
     width = min(max(len(clean(left)) for left, _ in rows), 60)
     for left, right in rows:
-        tell(f"{clean(left).ljust(width)}  {clean(right)}", hang=width + 2)
+        print_line(f"{clean(left).ljust(width)}  {clean(right)}", hang=width + 2)
 
 
 def _object(found: Configuration | None, settings: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a call of `fix`, `optimize` or `check` prints, model by model and at the end, and the reports that it writes."""
+"""What a call of `fix`, `optimize` or `check` prints, model by model and at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rewriter.app.batch.outcome_records import Command, answers_to
 from rewriter.app.batch.urls import STDOUT
 from rewriter.app.batch.work import Outcome
-from rewriter.app.cli.output import say, style_of
+from rewriter.app.cli.output import print_message, style_of
 from rewriter.app.report.document import pattern_of
 from rewriter.app.report.terminal import (
     check_lines,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 # What is printed of models as they come, and of all of them at the end.
 
-MAX_HELD = 10_000
+MAX_WAITING = 10_000
 """Lines of a check that are printed at the end, behind the models that ONNX Runtime rejects."""
 
 
@@ -56,14 +56,14 @@ class ConsoleReport:
         self._blocked: Counter[str] = Counter()
         self._titles: dict[str, str] = {}
         self._rejected: dict[str, str] = {}
-        self._held: list[str] = []
+        self._waiting: list[str] = []
         self._verdicts: VerdictCounts | None = None
         self.advice = ""
 
-    def tell(self, outcome: Outcome) -> None:
+    def print_outcome(self, outcome: Outcome) -> None:
         args = self._args
         if outcome.error and args.format != "github":
-            say(failure(outcome, style_of(sys.stderr), debug=args.debug))
+            print_message(failure(outcome, style_of(sys.stderr), debug=args.debug))
         if args.format != "text" or outcome.log is None or outcome.error:
             return
         if outcome.asked:
@@ -75,17 +75,17 @@ class ConsoleReport:
                 self._blocked[rule] += 1
                 self._titles[rule] = title
             log = replace(log, blocked=[blocked for blocked in log.blocked if blocked.error])
-        if not (outcome.changed or self._models == 1 or args.verbose or _noted(outcome, log)):
+        if not (outcome.changed or self._models == 1 or args.verbose or _has_remarks(outcome, log)):
             return
-        lines = [*(self._checked(outcome, log) if self._command == "check" else self._done(outcome, log))]
-        if self._command == "check" and self._models > 1 and not outcome.refusal and len(self._held) < MAX_HELD:
-            self._held += lines
+        lines = [*(self._check_lines(outcome, log) if self._command == "check" else self._repair_lines(outcome, log))]
+        if self._command == "check" and self._models > 1 and not outcome.refusal and len(self._waiting) < MAX_WAITING:
+            self._waiting += lines
         else:
             self._display.show(*lines)
 
     def end(self) -> None:
-        """What was held back, and what was only counted: rules that an unknown fact kept from deciding."""
-        self._display.show(*self._held)
+        """Prints the lines that were kept for the end, and how many models an unknown fact blocked a rule in."""
+        self._display.show(*self._waiting)
         for rule, models in sorted(self._blocked.items()):
             line = f"{self._style.paint('yellow', 'blocked')} {rule} in {counted(models, 'model')}: {clean(self._titles[rule])}"
             self._display.show(line)
@@ -101,11 +101,11 @@ class ConsoleReport:
         self._verdicts = self._verdicts or VerdictCounts()
         self._verdicts.add(path, verdicts)
 
-    def _checked(self, outcome: Outcome, log: Log) -> Iterator[str]:
+    def _check_lines(self, outcome: Outcome, log: Log) -> Iterator[str]:
         """What a check found in one model."""
         style, head = self._style, list[str]()
         if outcome.refusal:
-            known = self._rejected if len(self._rejected) < MAX_HELD else {}
+            known = self._rejected if len(self._rejected) < MAX_WAITING else {}
             like = known.setdefault(pattern_of(outcome.refusal), outcome.path)
             answers = self._answers(outcome)
             advice = ": run `rewriter fix`" if self._models == 1 else ""
@@ -124,7 +124,7 @@ class ConsoleReport:
 
             yield from verdict_lines(outcome.asked, f"{clean(outcome.path)}: ", style)
 
-    def _done(self, outcome: Outcome, log: Log) -> Iterator[str]:
+    def _repair_lines(self, outcome: Outcome, log: Log) -> Iterator[str]:
         """What a repair or an optimization did to one model: whether it loads now, what was done, and what is left."""
         style, command = self._style, self._command
         what = counted(len(log.firings), "rewrite") if log.firings else "tidied" if outcome.changed else "unchanged"
@@ -166,7 +166,7 @@ class ConsoleReport:
         return {rule.code: "" if rule.default or self._rules.get(rule.code) else f"runs {when_asked(rule)}" for rule in rules}
 
     def _fixes(self, log: Log) -> dict[str, str]:
-        """What the rules do that fired, where their authors say it."""
+        """The `Fix:` paragraphs of the rules that fired."""
         said = {code: rule.paragraphs.get("Fix", "") for code in log.counts if (rule := self._rules.get(code)) is not None}
         return {code: text for code, text in said.items() if text}
 
@@ -181,7 +181,7 @@ def _advice(outcome: Outcome, answers: Mapping[str, str], args: argparse.Namespa
     return f"rewriter new MY001 --from {name} --around {quote(clean(node))} -o MY001.rules" if node else ""
 
 
-def _noted(outcome: Outcome, log: Log) -> bool:
+def _has_remarks(outcome: Outcome, log: Log) -> bool:
     """Whether there is something to print about a model that did not change."""
     said = log.stops or log.notes or log.rolled_back or log.suppressed or log.questions or log.blocked
     wrong = outcome.expectation is not None and outcome.expectation.wrong

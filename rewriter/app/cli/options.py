@@ -1,8 +1,7 @@
 """Every option once, by its name, and what a command is declared with.
 
 A command in `commands` names the options that it has. `program` makes its parser of the names, `completion` the
-words that a shell offers, and the pages of the commands are made of the parsers. Whoever adds an option writes a row of
-`OPTIONS`.
+words that a shell offers, and the pages of the commands are made of the parsers. To add an option, write a row of `OPTIONS`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Switch(argparse.BooleanOptionalAction):
 
 
 class Edit(argparse.Action):
-    """Keeps edits of all kinds in one list, in the order in which they are given."""
+    """Keeps edits of all kinds in one list, in the order of the command line."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
@@ -150,7 +149,7 @@ class Group:
 
 @record(frozen=True, slots=True)
 class OneOf:
-    """Options of which at most one is given, or exactly one."""
+    """Options of which a call may have at most one, or needs exactly one."""
 
     options: tuple[Element, ...]
     is_required: bool = False
@@ -335,7 +334,7 @@ OPTIONS: dict[str, Option] = {
     "max-firings": Option("stop rewriting a model after N rewrites", "N", type=count),
     "timeout": Option("stop rewriting a model after so many seconds", "SECONDS", type=seconds),
     "runtime": Option("whether ONNX Runtime {what} (default)", default="auto", choices=("auto", "yes", "no")),
-    # what is told
+    # what is printed
     "format": Option("format of the printed results (default: text)", choices=("text", "json"), default="text"),
     "report": _several(
         "FILE",
@@ -601,7 +600,7 @@ def result(output: str = "", stamp: bool = True) -> tuple[Element, ...]:
     return Group("the result", options), "format"
 
 
-# What options say together.
+# Settings that several options decide together.
 
 
 def limits_of(args: argparse.Namespace, seconds: float | None = None) -> dict[str, Any]:
@@ -626,7 +625,7 @@ def runtime_choice(choice: str) -> str:
     Raises:
         RewriterError: it is to be asked, and is not installed.
     """
-    from rewriter.app.cli.output import say
+    from rewriter.app.cli.output import print_message
     from rewriter.core.errors import RewriterError, install
     from rewriter.trust.proof.onnx_runtime import installed
 
@@ -634,5 +633,5 @@ def runtime_choice(choice: str) -> str:
         raise RewriterError(f"--runtime needs ONNX Runtime; install it with: {install('verify')}")
     if choice == "auto" and not installed():
         missing = "ONNX Runtime is not installed, so results were not tested with it"
-        say(f"rewriter: note: {missing}. To enable: {install('verify')}")
+        print_message(f"rewriter: note: {missing}. To enable: {install('verify')}")
     return choice if installed() else "no"

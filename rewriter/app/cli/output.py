@@ -31,12 +31,12 @@ def style_of(stream: TextIO) -> Style:
     return Style(wants_color(stream))
 
 
-def tell(line: str, hang: int = 4) -> None:
+def print_line(line: str, hang: int = 4) -> None:
     """A line of results; on a terminal that is narrower it goes on below, indented by `hang`."""
     print(folded(line, sys.stdout, hang))
 
 
-def say(text: str) -> None:
+def print_message(text: str) -> None:
     """Everything that is no result. What has several lines is laid out already and stays so."""
     print(text if "\n" in text else folded(text, sys.stderr), file=sys.stderr)
 
@@ -47,7 +47,7 @@ def answer(args: Namespace, printout: Printout, code: int = 0) -> int:
         answer_json(args, printout.data())
     else:
         for line in printout.lines(style_of(sys.stdout)):
-            tell(line, printout.hang)
+            print_line(line, printout.hang)
     return code
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from rewriter.app.cli.output import folded, tell
+from rewriter.app.cli.output import folded, print_line
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, TaskID
@@ -29,7 +29,7 @@ class Display:
     def show(self, *lines: str) -> None:
         """Prints lines of results to stdout."""
         for line in lines:
-            tell(line)
+            print_line(line)
 
 
 class _Bar(Display):

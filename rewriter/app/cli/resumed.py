@@ -17,7 +17,7 @@ from rewriter import __version__
 from rewriter.app.batch.journal import ENDING, Folder, Journal, Remaining, entry_of, key_of, recipe
 from rewriter.app.batch.outcome_records import Command, earlier_record, status
 from rewriter.app.batch.work import Job, Outcome, Work
-from rewriter.app.cli.output import say
+from rewriter.app.cli.output import print_message
 from rewriter.app.report.document import ModelRecord
 from rewriter.core.onnxfile.write import make_folder
 from rewriter.core.record import replace
@@ -55,17 +55,19 @@ class Resumed:
     def _remaining(self, args: argparse.Namespace) -> Remaining:
         if args.resume:
             found = self._folder.missing(self._jobs)
-            say(f"resume: {len(found.done):,} of {len(self._jobs):,} are done, {len(found.jobs):,} left")
+            print_message(f"resume: {len(found.done):,} of {len(self._jobs):,} are done, {len(found.jobs):,} left")
             return found
         if not args.update:
             return Remaining(list(enumerate(self._jobs)))
         found = self._folder.changed(self._jobs)
         counts = [f"{number:,} {why}" for why, number in sorted(found.why.items())]
         counts += [f"{found.removed:,} removed"] if found.removed else []
-        say(f"update: {', '.join([*counts, f'{len(found.done):,} as they were'])}")
+        print_message(f"update: {', '.join([*counts, f'{len(found.done):,} as they were'])}")
         if found.kept:
             also = f" and {len(found.kept) - 1:,} more" if len(found.kept) > 1 else ""
-            say(f"update: {clean(found.kept[0])}{also}: the model is gone, but somebody changed the result, so it stays")
+            print_message(
+                f"update: {clean(found.kept[0])}{also}: the model is gone, but somebody changed the result, so it stays"
+            )
         return found
 
     def __enter__(self) -> Sequence[tuple[int, Job]]:

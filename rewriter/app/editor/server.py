@@ -1,4 +1,4 @@
-"""The language server: what editors ask by the Language Server Protocol, answered by the modules beside this one."""
+"""The language server: requests of the Language Server Protocol, answered by the modules of this folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rewriter.trust.rule_tests import TestResult, inline_tests, limited_results
 from rewriter.workbench.style import Style, counted
 
 TEST, VERIFY = "rewriter.test", "rewriter.verify"
-"""Commands; both are given the URI of a file and the code of a rule, `TEST` also the line of a test."""
+"""Commands. The arguments of both are the URI of a file and the code of a rule; `TEST` also has the line of a test."""
 
 _KINDS = {
     "operator": lsp.CompletionItemKind.Class,
@@ -70,7 +70,7 @@ class RulesServer:
     # --- what editors ask
 
     def changed(self, params: Any) -> None:
-        """Tells what the compiler says; what tests said of an earlier text is forgotten."""
+        """Publishes the messages of the compiler, and removes failures of tests of an earlier text."""
         self._failed.pop(params.text_document.uri, None)
         self._publish(params.text_document.uri)
 
@@ -128,7 +128,7 @@ class RulesServer:
         return list(self._lenses(uri, self.opened(uri)))
 
     def tested(self, uri: str, code: str = "", line: int = 0) -> list[dict[str, Any]]:
-        """Runs tests, marks those that fail in the text, and tells how many passed."""
+        """Runs tests, marks those that fail in the text, and shows how many passed."""
         opened = self.opened(uri)
         results = test_results(opened, code, line)
         self._failed[uri] = [
@@ -199,7 +199,7 @@ class RulesServer:
 
 
 def _function(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method as a function: pygls keeps notes on what it is given, which a method does not bear."""
+    """A method as a function: pygls sets attributes on its handlers, and a method has none."""
 
     def function(*arguments: Any) -> Any:
         return method(*arguments)

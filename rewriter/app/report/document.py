@@ -33,7 +33,7 @@ class FileRecord:
     Attributes:
         role: "input" and "output" are the model before and after, "input data" and "output data" the files next to it with its
             weights, "source" is the framework's own file.
-        path: as it was given; of data, as the model refers to it.
+        path: as in the call; of data, as the model refers to it.
         sha256: of its bytes, in hexadecimal; null when it cannot be read.
         bytes: its size; null when it cannot be read.
     """
@@ -120,11 +120,11 @@ class ExpectationRecord:
 
     Attributes:
         data: the file with these outputs.
-        before: how the model is off, or why it does not run; "" when it gives them.
+        before: how the outputs of the model differ, or why it does not run; "" if they are equal.
         after: the same after the rules that run by default.
-        first: the first node whose result differs from that of a model that is right.
-        rules: those that are needed to mend it; of a model that was right those that do harm.
-        questions: rules that only ask, each of which mends it.
+        first: the first node whose result differs from the result in a correct model.
+        rules: those that are needed to repair it; of a model that was correct, those that make it wrong.
+        questions: guesses, each of which repairs it.
         outputs: how many outputs were compared.
         is_foreign: an output has another shape or type than the recorded one, whatever the rules do: the file may be that of
             another model.

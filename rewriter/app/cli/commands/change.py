@@ -26,7 +26,7 @@ from rewriter.app.cli.options import (
     result,
     with_words,
 )
-from rewriter.app.cli.output import answer, say, tell
+from rewriter.app.cli.output import answer, print_line, print_message
 from rewriter.app.cli.surgery import checks_of, deliver, limited, one_result, targets
 from rewriter.core.errors import RewriterError
 from rewriter.workbench.style import Style, clean
@@ -432,7 +432,7 @@ def text(args: argparse.Namespace) -> int:
             if target.exists() and target.samefile(source.file):
                 raise RewriterError(f"{args.output} is the input itself; write the result elsewhere")
             files = forms.write_form(model, target, form, force=args.force)
-            tell(f"{clean(source.name)} -> {', '.join(clean(str(file)) for file in files)}")
+            print_line(f"{clean(source.name)} -> {', '.join(clean(str(file)) for file in files)}")
     for note in notes:
-        say(f"note: {note}")
+        print_message(f"note: {note}")
     return 0

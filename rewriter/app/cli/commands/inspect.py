@@ -26,7 +26,7 @@ from rewriter.app.cli.options import (
     limits_of,
     with_words,
 )
-from rewriter.app.cli.output import answer, say, style_of
+from rewriter.app.cli.output import answer, print_message, style_of
 from rewriter.core.errors import RewriterError
 from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
@@ -131,7 +131,7 @@ def view(args: argparse.Namespace) -> int:
     title = " | ".join(source.file.name for source in sources)
     page = viewer_page(views, title, others).encode("utf-8", "backslashreplace")
     write_bytes(target, page, force=args.force)
-    say(f"{clean(str(target))}: {size_text(len(page))}")
+    print_message(f"{clean(str(target))}: {size_text(len(page))}")
     if args.open:
         import webbrowser
 
@@ -376,7 +376,7 @@ def run(args: argparse.Namespace) -> int:
             arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
             write_arrays(target, arrays, force=args.force)
             for name in values.keys() - arrays.keys():
-                say(f"note: {name!r} is no tensor, and not in {args.output}")
+                print_message(f"note: {name!r} is no tensor, and not in {args.output}")
         return answer(args, run_lines.single_run(source.name, found, args.output))
 
 

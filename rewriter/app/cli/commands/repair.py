@@ -20,7 +20,7 @@ from rewriter.app.cli.options import (
     like,
     with_words,
 )
-from rewriter.app.cli.output import answer, answer_json, say, style_of, tell
+from rewriter.app.cli.output import answer, answer_json, print_line, print_message, style_of
 from rewriter.core.errors import RewriterError
 from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
@@ -152,10 +152,10 @@ def plan(args: argparse.Namespace) -> int:
     rewrites = counted(len(outcome.log.firings), "rewrite")
     accepted = sum(proposal.apply for proposal in document.proposals)
     where = "" if output is None else f" in {clean(str(output))}"
-    say((f"{accepted:,} of {rewrites} accepted" if args.interactive else f"{rewrites} proposed") + where)
+    print_message((f"{accepted:,} of {rewrites} accepted" if args.interactive else f"{rewrites} proposed") + where)
     if output is not None and outcome.log.firings:
         result = ["-o", quote(clean(f"{file.file.name.removesuffix('.onnx')}.fixed.onnx"))]
-        say(f"next: {' '.join(['rewriter apply', quote(clean(str(output))), *result])}")
+        print_message(f"next: {' '.join(['rewriter apply', quote(clean(str(output))), *result])}")
     return 1 if outcome.unfinished else 0
 
 
@@ -167,7 +167,7 @@ def _decided(proposals: Sequence[Proposal], firings: Sequence[Firing]) -> tuple[
         print(question, end="", file=sys.stderr, flush=True)
         return input()
 
-    return decide(proposals, {firing.number: firing for firing in firings}, say, ask)
+    return decide(proposals, {firing.number: firing for firing in firings}, print_message, ask)
 
 
 @command(
@@ -197,7 +197,7 @@ def apply(args: argparse.Namespace) -> int:
     from rewriter.app.batch.outcome_records import exit_code, model_record
     from rewriter.app.batch.planned_work import work_of
     from rewriter.app.batch.urls import is_remote, is_url, with_names
-    from rewriter.app.batch.work import Judging, Writing
+    from rewriter.app.batch.work import Checking, Writing
     from rewriter.app.cli.selection import load
     from rewriter.app.report.jsonreport import plain
     from rewriter.trust.plans.plan_file import UNPLANNED, missing, read
@@ -213,7 +213,7 @@ def apply(args: argparse.Namespace) -> int:
     (job,) = jobs.plan([jobs.Found(str(model.file), model.file.name)], output=args.output, out=None, in_place=False)
     work = work_of(found, args.plan, load(found.rule_paths), model, source)
     writing = Writing(force=args.force, stamp=args.stamp is not False)
-    outcome = process(job, replace(work, judging=Judging(verify=args.verify), writing=writing))
+    outcome = process(job, replace(work, checking=Checking(verify=args.verify), writing=writing))
     outcome.path = model.name
     absent = [] if outcome.log is None else missing(found.proposals, outcome.log)
     unplanned = [] if outcome.log is None else [one for one in outcome.log.suppressed if one.reason == UNPLANNED]
@@ -224,9 +224,9 @@ def apply(args: argparse.Namespace) -> int:
         answer_json(args, {"exit_code": code, **record, "missing": lost})
     elif not outcome.error:
         for line in _applied(found, outcome, absent, style_of(sys.stdout)):
-            tell(line)
+            print_line(line)
     if outcome.error:
-        say(f"rewriter: error: {clean(with_names(outcome.error))}")
+        print_message(f"rewriter: error: {clean(with_names(outcome.error))}")
     return code
 
 

@@ -17,7 +17,7 @@ from rewriter.app.cli.options import (
     steps,
     with_words,
 )
-from rewriter.app.cli.output import answer, answer_json, say, style_of, tell
+from rewriter.app.cli.output import answer, answer_json, print_line, print_message, style_of
 from rewriter.core.errors import RewriterError, install
 from rewriter.workbench.style import clean, counted
 
@@ -70,15 +70,15 @@ def rules(args: argparse.Namespace) -> int:
         answer_json(args, {"rules": objects} if args.symptom is None else {"rules": objects, "advice": as_dict(advice)})
         return 0 if is_sure else 1
     for one in advice:
-        tell(f"{one.consumer}: {one.advice}")
-        tell(f"    {one.thread}")
+        print_line(f"{one.consumer}: {one.advice}")
+        print_line(f"    {one.thread}")
     if not is_sure:
-        say("no rule has this symptom" + ("; the closest ones:" if answers else ""))
+        print_message("no rule has this symptom" + ("; the closest ones:" if answers else ""))
     if args.symptom is None or answers:
         rows = listed if args.symptom is None else [answer.rule for answer in answers]
         for line in rule_table(rows, style_of(sys.stdout), is_ranked=args.symptom is not None):
-            tell(line, hang=HANG)
-        say(MARKS)
+            print_line(line, hang=HANG)
+        print_message(MARKS)
     return 0 if is_sure else 1
 
 
@@ -93,7 +93,7 @@ def _print_packs(args: argparse.Namespace) -> int:
     lines = [f"pack:{pack.name}  {counted(files, 'rule file')}, {pack.distribution}, {pack.folder}" for pack, files in found]
     answer(args, Printout(lambda: {"packs": listed}, lambda style: map(clean, lines)))
     if not found and args.format != "json":
-        say("no installed package brings rules")
+        print_message("no installed package brings rules")
     return 0
 
 
@@ -205,7 +205,7 @@ def _print_rule(word: str, commands: tuple[str, ...]) -> None:
         hint = f"did you mean {near}?" if near else "`rewriter help` lists the commands"
         raise RewriterError(f"{word!r} is no command, rule or message; {hint}")
     for line in rule_lines(found, style_of(sys.stdout)):
-        tell(line)
+        print_line(line)
 
 
 # Rules that are begun.
@@ -264,11 +264,11 @@ def new(args: argparse.Namespace) -> int:
         print(text, end="")
     else:
         write_bytes(target, text.encode(), force=False)
-        tell(f"{clean(str(target))}: {code}")
+        print_line(f"{clean(str(target))}: {code}")
     for line in (*outcome, *(f"not reached: {line}" for line in missing)):
-        say(clean(line))
+        print_message(clean(line))
     if target is not None:
-        say("fill in the places marked FILL IN, then run: rewriter test " + clean(str(target)))
+        print_message("fill in the places marked FILL IN, then run: rewriter test " + clean(str(target)))
     return 1 if missing else 0
 
 
@@ -291,13 +291,13 @@ def new_pack(args: argparse.Namespace) -> int:
     pack = named(args.name)
     folder = Path(args.output or pack.distribution)
     for path in write_pack(pack, folder):
-        tell(clean(str(path)))
+        print_line(clean(str(path)))
     place = str(folder / pack.rules)
     if installed():
         verify(make_parser(["verify"]).read(["verify", place, "--update-lock", "--samples", "60"]))
     else:
-        say(f"the rules are not verified without ONNX Runtime; with it: rewriter verify {clean(place)} --update-lock")
-    say(f"install it with: pip install -e {clean(str(folder))}; then: rewriter fix MODEL --extend pack:{pack.name}")
+        print_message(f"the rules are not verified without ONNX Runtime; with it: rewriter verify {clean(place)} --update-lock")
+    print_message(f"install it with: pip install -e {clean(str(folder))}; then: rewriter fix MODEL --extend pack:{pack.name}")
     return 0
 
 
@@ -324,13 +324,13 @@ def fmt(args: argparse.Namespace) -> int:
                 is_changed, error = _formatted(file, is_check=args.check), ""
             except RewriterError as failure:
                 is_changed, error = False, str(failure)
-                say(error if error.startswith(file) else f"{clean(file)}:\n{error}")
+                print_message(error if error.startswith(file) else f"{clean(file)}:\n{error}")
             if is_changed:
                 display.show(f"{'would format' if args.check else 'formatted'} {clean(file)}")
             changed += is_changed
             failed += bool(error)
             display.advance(failed=bool(error))
-    say(f"{counted(len(files), 'file')}: {changed} {'to format' if args.check else 'formatted'}, {failed} failed")
+    print_message(f"{counted(len(files), 'file')}: {changed} {'to format' if args.check else 'formatted'}, {failed} failed")
     if failed:
         return 2
     return 1 if args.check and changed else 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.app.cli.options import LONG, RULES, Limits, OneOf, Option, command, like, limits_of
-from rewriter.app.cli.output import answer, answer_json, say, style_of, tell, wants_color
+from rewriter.app.cli.output import answer, answer_json, print_line, print_message, style_of, wants_color
 from rewriter.core.errors import RewriterError
 from rewriter.workbench.style import clean, counted
 
@@ -78,9 +78,9 @@ def watched(paths: Sequence[str] | None, work: Callable[[], int], wait: Callable
             try:
                 found = work()
             except RewriterError as error:
-                say(f"rewriter: error: {error}")
+                print_message(f"rewriter: error: {error}")
                 found = 2
-            say(f"--- {time.strftime('%H:%M:%S')}: waiting for changes; Ctrl-C ends")
+            print_message(f"--- {time.strftime('%H:%M:%S')}: waiting for changes; Ctrl-C ends")
         try:
             wait(SECONDS_BETWEEN_LOOKS)
         except KeyboardInterrupt:
@@ -107,9 +107,9 @@ def _test(args: argparse.Namespace) -> int:
     _tell_failures(failed)
     sys.stdout.flush()
     if untested:
-        say(f"without a test: {', '.join(untested)}")
+        print_message(f"without a test: {', '.join(untested)}")
     passed = f"{len(results) - len(failed)} passed, {len(failed)} failed"
-    say(f"{counted(len(results), 'test')} of {counted(len(known), 'rule')}: {passed}")
+    print_message(f"{counted(len(results), 'test')} of {counted(len(known), 'rule')}: {passed}")
     return 1 if failed else 0
 
 
@@ -118,10 +118,10 @@ def _tell_failures(failed: Iterable[TestResult]) -> None:
 
     style = style_of(sys.stdout)
     for result in failed:
-        tell(f"{style.paint('red', 'failed')} {clean(result.path)}:{result.line}: {result.rule} {clean(result.title)}")
+        print_line(f"{style.paint('red', 'failed')} {clean(result.path)}:{result.line}: {result.rule} {clean(result.title)}")
         _tell_difference(result.message.splitlines())
         for line in () if result.why is None else miss_lines(result.why, MISSES, style):
-            tell(f"    {line}", hang=8)
+            print_line(f"    {line}", hang=8)
 
 
 def _tell_difference(lines: Sequence[str]) -> None:
@@ -129,7 +129,7 @@ def _tell_difference(lines: Sequence[str]) -> None:
     style = style_of(sys.stdout)
     for line in lines:
         color = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-        tell("    " + (style.paint(color, clean(line)) if color else clean(line)))
+        print_line("    " + (style.paint(color, clean(line)) if color else clean(line)))
 
 
 def _bless(args: argparse.Namespace) -> int:
@@ -141,12 +141,12 @@ def _bless(args: argparse.Namespace) -> int:
     blessed = [one for one in found if isinstance(one, Blessing)]
     failed = [one for one in found if not isinstance(one, Blessing)]
     for one in blessed:
-        tell(f"{clean(one.result.path)}:{one.result.line}: {one.result.rule} {clean(one.result.title)}")
+        print_line(f"{clean(one.result.path)}:{one.result.line}: {one.result.rule} {clean(one.result.title)}")
         _tell_difference(one.diff)
     _tell_failures(failed)
     files = [] if args.dry_run else write_blessings(blessed)
     done = f"written to {counted(len(files), 'file')}" if files else "not written" if blessed else "to bless"
-    say(f"{counted(len(blessed), 'expected model')} {done}; {counted(len(failed), 'other failure')}")
+    print_message(f"{counted(len(blessed), 'expected model')} {done}; {counted(len(failed), 'other failure')}")
     return 1 if failed else 0
 
 
@@ -186,7 +186,7 @@ def lint(args: argparse.Namespace) -> int:
     style = len([diagnostic for diagnostic in found if diagnostic.code in LEGIBILITY])
     undecided = f", {len(found) - len(errors) - style} undecided" if args.pedantic else ""
     hints = f", {counted(style, 'warning')}" if style else ""
-    say(f"{counted(len(known), 'rule')}: {counted(len(errors), 'finding')}{undecided}{hints}")
+    print_message(f"{counted(len(known), 'rule')}: {counted(len(errors), 'finding')}{undecided}{hints}")
     return 1 if errors else 0
 
 
@@ -224,7 +224,7 @@ def coverage(args: argparse.Namespace) -> int:
             for part in parts(known):
                 outcome = process(job, Work(Rewriting(part, keep=False), notes=Notes(coverage=count), **limits))
                 if outcome.error:
-                    say(failure(outcome, style_of(sys.stderr), debug=args.debug))
+                    print_message(failure(outcome, style_of(sys.stderr), debug=args.debug))
                     failed += 1
                     break
             display.advance(failed=failed > before)
@@ -236,7 +236,7 @@ def coverage(args: argparse.Namespace) -> int:
     answer(args, shown)
     never = sum(not one["fired"] for one in found)
     idle = sum(not where["false"] + where["unknown"] for one in found for where in one["wheres"])
-    say(
+    print_message(
         f"{counted(len(known), 'rule')} over {counted(len(jobs), 'model')}: {counted(never, 'rule')} never fired, "
         f"{counted(idle, '`where` line')} never blocked"
     )
@@ -307,7 +307,9 @@ def verify(args: argparse.Namespace) -> int:
         _update(place, kept_verdicts(locked, rules, {rule.code for rule in chosen}, whole=is_whole), everything)
     code = _show(args, everything, rules)
     if args.format != "json" and named.questions:
-        say(f"{counted(len(named.questions), 'rule')} left out as a guess; to verify one: --select {named.questions[0].code}")
+        print_message(
+            f"{counted(len(named.questions), 'rule')} left out as a guess; to verify one: --select {named.questions[0].code}"
+        )
     return code
 
 
@@ -318,7 +320,7 @@ def _update(place: Path, kept: dict[str, Verdict], verdicts: list[Verdict]) -> N
 
     new = {verdict.rule: verdict for verdict in verdicts if verdict.acceptable}
     write_lock(place, {**kept, **new}.values(), versions())
-    say(f"wrote {place}: {counted(len(new), 'verdict')}")
+    print_message(f"wrote {place}: {counted(len(new), 'verdict')}")
 
 
 def _show_locked(args: argparse.Namespace, known: dict[str, Verdict], missing: list[str]) -> int:
@@ -328,7 +330,7 @@ def _show_locked(args: argparse.Namespace, known: dict[str, Verdict], missing: l
     lines = [f"{code} is new or changed since it was verified; run: {again}" for code in missing]
     answer(args, Printout(lambda: {"locked": sorted(known), "changed": missing}, lambda style: lines))
     if args.format != "json":
-        say(f"{counted(len(known), 'rule')} verified, {len(missing)} new or changed")
+        print_message(f"{counted(len(known), 'rule')} verified, {len(missing)} new or changed")
     return 1 if missing else 0
 
 
@@ -349,5 +351,5 @@ def _show(args: argparse.Namespace, verdicts: list[Verdict], rules: RuleSet) -> 
     }
     locked = sum(verdict.locked for verdict in verdicts)
     totals = ", ".join(f"{number} {status}" for status, number in counts.items())
-    say(f"{counted(len(verdicts), 'rule')}: {totals}" + (f" ({locked} by lock)" if locked else ""))
+    print_message(f"{counted(len(verdicts), 'rule')}: {totals}" + (f" ({locked} by lock)" if locked else ""))
     return code

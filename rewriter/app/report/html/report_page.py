@@ -74,7 +74,7 @@ _LINK = re.compile(r"https://[\w.-]+(/[\w./?=&#%+~:@-]*)?")
 
 
 def prose(text: str) -> str:
-    """What a rule or this program says: what stands between backticks is code."""
+    """Prose of a rule or of this program; text between backticks becomes code."""
     return _CODE.sub(r"<code>\1</code>", escape(clean(text)))
 
 
@@ -195,7 +195,7 @@ def _top(report: Report) -> Iterator[str]:
 
 
 def _headline(report: Report) -> Iterator[str]:
-    """What most readers come for: how many models ONNX Runtime refused, and how many of them load now."""
+    """How many models ONNX Runtime rejected, and how many of them load now."""
     total = report.summary.fleet.total
     if not total.refused_before:
         return
@@ -203,7 +203,7 @@ def _headline(report: Report) -> Iterator[str]:
     one = total.models == 1
     parts = [f"ONNX Runtime {word} {'the model' if one else number(total.refused_before, 'model')}"]
     if report.command != "check":
-        loads, refused = (
+        loads, rejected = (
             ("it loads now", "it still does")
             if one
             else (
@@ -212,7 +212,7 @@ def _headline(report: Report) -> Iterator[str]:
             )
         )
         parts += [f'<b class="good">{loads}</b>'] if total.loads_now else []
-        parts += [f'<b class="bad">{refused}</b>'] if total.still_refused else []
+        parts += [f'<b class="bad">{rejected}</b>'] if total.still_refused else []
     yield f'<p class="headline">{", ".join(parts)}</p>'
 
 
@@ -238,7 +238,7 @@ def _rules(report: Report) -> Iterator[str]:
 
 
 def _fleet(report: Report) -> Iterator[str]:
-    """What became of the models, by exporter, folder and rule, and why ONNX Runtime still refuses some."""
+    """What became of the models, by exporter, folder and rule, and why ONNX Runtime still rejects some."""
     fleet = report.summary.fleet
     yield '<section><h2>At a glance</h2><div class="wide" tabindex="0"><table><thead><tr><th>group</th>'
     yield "".join(f'<th class="num">{_t(name)}</th>' for name in COLUMNS.values()) + "</tr></thead><tbody>"
@@ -315,11 +315,11 @@ def _model(report: Report, model: ModelRecord, place: int) -> Iterator[str]:
 def _facts(model: ModelRecord) -> Iterator[str]:
     rows = [("exporter", model.exporter or "unknown"), ("source", model.source or ""), ("written to", model.output or "")]
     rows.append(("ended", ending(model.stop)))
-    judged = [f"{judge.judge}: {judge.refusal}" for judge in model.judged if judge.refusal]
+    rejections = [f"{one.judge}: {one.refusal}" for one in model.judged if one.refusal]
     if model.judged:
-        taken = "; ".join(judge.judge for judge in model.judged if judge.refusal == "")
-        rows.append(("accepted by", taken or "no check"))
-        rows += [("rejected by", text) for text in judged]
+        accepting = "; ".join(one.judge for one in model.judged if one.refusal == "")
+        rows.append(("accepted by", accepting or "no check"))
+        rows += [("rejected by", text) for text in rejections]
     if model.verification is not None:
         rows += [("numbers", text) for text in model.verification.findings]
     yield '<dl class="facts">'
