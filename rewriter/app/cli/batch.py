@@ -7,9 +7,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext, redirect_stdout
+from contextlib import closing, nullcontext, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rewriter.app.batch.job import do
 from rewriter.app.batch.jobs import check_results, find_models, plan, without_results
@@ -33,7 +33,7 @@ from rewriter.core.record import replace
 from rewriter.workbench.style import clean
 
 if TYPE_CHECKING:
-    from rewriter.app.cli.resumed import Resumed
+    from rewriter.app.batch.result_folder import ResultFolder
     from rewriter.core.engine.firing_audit import FiringAudit
     from rewriter.core.graph.model import Model
     from rewriter.core.log import Firing
@@ -92,7 +92,7 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
         if command == "check" and args.format == "text" and (advice := fix_command(args) if summary.firings else batch.advice):
             print(f"next: {advice}", file=sys.stderr)  # never broken, so that it can be copied
     if interruption.number:
-        more = "; continue with --resume" if batch.resumed is not None else ""
+        more = "; continue with --resume" if batch.results is not None else ""
         print_message(f"interrupted: {batch.totals.models:,} of {len(jobs):,} done{more}")
     return code
 
@@ -163,22 +163,20 @@ class _Batch:
         self.totals = Totals(command, args.rules, keeps=keeps)
         self.profile = Profile()
         self.advice = ""
-        self.resumed: Resumed | None = None
+        self.results: ResultFolder | None = None
         if getattr(args, "out", None) is not None and not is_url(args.out):
-            from rewriter.app.cli.resumed import Resumed
-
-            self.resumed = Resumed(command, jobs, work, args)
-        self._work = work if self.resumed is None else self.resumed.work
+            self.results = _result_folder(command, jobs, work, args)
+        self._work = work if self.results is None else self.results.work
 
     def run(self, interruption: Interruption) -> None:
         """Does the jobs that are to be done."""
-        if self.resumed is None:
+        if self.results is None:
             self._do(list(enumerate(self._jobs)), interruption)
             return
-        with self.resumed as left:
-            for number, record in self.resumed.earlier():
+        with closing(self.results):
+            for number, record in self.results.earlier():
                 self.totals.add_record(number, record)
-            self._do(left, interruption)
+            self._do(self.results.left, interruption)
 
     def _do(self, numbered: Sequence[tuple[int, Job]], interruption: Interruption) -> None:
         jobs = [job for _, job in numbered]
@@ -192,8 +190,8 @@ class _Batch:
                 if self._command == "optimize" and outcome.log is not None and not self._args.verbose:
                     # what an unknown fact kept from being made smaller is no defect, and there is much of it
                     outcome.log.blocked = [blocked for blocked in outcome.log.blocked if blocked.error]
-                if self.resumed is not None:
-                    self.resumed.note(number, outcome)
+                if self.results is not None:
+                    self.results.note(number, outcome)
                 self.totals.add(number, outcome)
                 if outcome.profile is not None:
                     self.profile.add(outcome.profile)
@@ -220,10 +218,23 @@ class _Batch:
 
     def warn(self) -> None:
         """Says which suppressions of a configuration suppressed nothing, where all models were read."""
-        if self.totals.failed or (self.resumed is not None and self.resumed.skipped):
+        if self.totals.failed or (self.results is not None and self.results.skipped):
             return
         for one in unused(self._args, self._used, self._jobs):
             print_message(f"{clean(one.origin)}: warning: this suppression of {clean(one.rule)} suppresses nothing")
+
+
+def _result_folder(command: Command, jobs: Sequence[Job], work: Work, args: argparse.Namespace) -> ResultFolder:
+    """The folder of `--out`; prints what earlier runs have done."""
+    from rewriter.app.batch.result_folder import ResultFolder
+
+    limits = {"seconds": work.seconds, "memory": None if args.memory_limit is None else work.memory}
+    journal = None if args.journal is None else Path(args.journal)
+    mode: Literal["all", "resume", "update"] = "resume" if args.resume else "update" if args.update else "all"
+    folder = ResultFolder(command, jobs, work, Path(args.out), journal, mode, limits)
+    for message in folder.messages:
+        print_message(message)
+    return folder
 
 
 def _name_files(outcome: Outcome, args: argparse.Namespace) -> None:

@@ -123,7 +123,7 @@ def _results(args: argparse.Namespace) -> Iterator[list[str]]:
     if getattr(args, "out", None) is None:
         yield []
         return
-    from rewriter.app.cli.resumed import journal_of
+    from rewriter.app.batch.result_folder import journal_of
     from rewriter.core.onnxfile.write import make_folder
 
     journal = journal_of(Path(args.out)) if args.journal is None else Path(args.journal)
