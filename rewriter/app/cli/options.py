@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rewriter.core.record import record, replace
@@ -36,44 +37,22 @@ class Edit(argparse.Action):
         namespace.edits = [*before, (str(option_string).removeprefix("--"), values)]
 
 
-def count(text: str) -> int:
-    """A positive integer."""
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if not 1 <= number <= 1_000_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
-    return number
+def _number(kind: type[int] | type[float], is_valid: Callable[[float], bool], words: str) -> Callable[[str], Any]:
+    """A reader of numbers of a kind; the error message has the words for valid ones."""
+
+    def read(text: str) -> Any:
+        with suppress(ValueError):
+            if is_valid(number := kind(text)):
+                return number
+        raise argparse.ArgumentTypeError(f"{text!r} is not {words}")
+
+    return read
 
 
-def steps(text: str) -> int:
-    """A small number, or none at all."""
-    if not (text.isascii() and text.isdigit() and int(text) <= 100):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of steps, 0 to 100")
-    return int(text)
-
-
-def seconds(text: str) -> float:
-    """A positive time."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds")
-    return number
-
-
-def tolerance(text: str) -> float:
-    """A number that is not negative."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a tolerance, as 1e-4")
-    return number
+count = _number(int, lambda number: 1 <= number <= 1_000_000_000, "a positive number")
+steps = _number(int, lambda number: 0 <= number <= 100, "a number of steps, 0 to 100")
+seconds = _number(float, lambda number: 0 < number < 1e9, "a time in seconds")
+tolerance = _number(float, lambda number: 0 <= number < float("inf"), "a tolerance, as 1e-4")
 
 
 def static_shape(text: str) -> tuple[str, tuple[int, ...]]:
