@@ -6,7 +6,7 @@ import argparse
 
 from rewriter.app.batch.work import Planned
 from rewriter.app.cli.output import print_message
-from rewriter.app.cli.selection import codes, load, target_names
+from rewriter.app.cli.selection import choose, codes, load, target_names
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
 from rewriter.trust.consumers.consumer_verdict import Consumer
@@ -61,7 +61,7 @@ class Asking:
         args = self._args
         ignore = [*codes(args.ignore), *(code for recipe in self._recipes for code in recipe.ignore)]
         known = load(args.rules, quiet=True).with_settings(args.set)
-        return known.select([*codes(args.select), *words] if words else codes(args.select), ignore, targets, guess=args.guess)
+        return choose(args, known, [*codes(args.select), *words], ignore, targets)
 
     def _planned(self) -> list[Planned]:
         actions = dict.fromkeys(step.action for recipe in self._recipes for step in recipe.steps if step.action != "static")

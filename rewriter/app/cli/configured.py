@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewriter.app.batch.work import Job, Work
-from rewriter.app.cli.selection import codes, load, target_names, wanted_files
+from rewriter.app.cli.selection import choose, codes, load, target_names
 from rewriter.app.configuration import SETTINGS, candidates
 from rewriter.core.errors import RewriterError
 from rewriter.core.record import replace
@@ -62,8 +62,7 @@ def _variant(work: Work, args: argparse.Namespace, found: Configuration, tables:
     try:
         typed = [line for line in args.set if args.origins["set"].endswith("--set")]
         known = load(args.rules, quiet=True).with_settings([*values["set"][0], *typed])
-        selection = codes(values["select"][0]), codes(values["ignore"][0]), target_names(args)
-        rules = known.select(*selection, guess=args.guess, files=wanted_files(args, known))
+        rules = choose(args, known, codes(values["select"][0]), codes(values["ignore"][0]), target_names(args))
         source = values["source"][0]
         if source not in ("auto", "none") and source != args.source:
             from rewriter.trust.source.find import load_source

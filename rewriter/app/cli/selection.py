@@ -32,7 +32,7 @@ def selected(args: argparse.Namespace) -> RuleSet:
     """
     known = load(args.rules).with_settings(args.set)
     select, targets = codes(args.select), target_names(args)
-    rules = known.select(select, codes(args.ignore), targets, guess=args.guess, files=wanted_files(args, known))
+    rules = choose(args, known, select, codes(args.ignore), targets)
     for code, name in known.settings if args.origins["set"].endswith("--set") else ():
         if rules.get(code) is None:
             print_message(f"rewriter: warning: {code}.{name} is set, but {code} is not selected")
@@ -48,6 +48,13 @@ def selected(args: argparse.Namespace) -> RuleSet:
         if asked:
             print_message(f"rewriter: note: these rules run only when selected: {', '.join(map(clean, asked))}")
     return rules
+
+
+def choose(
+    args: argparse.Namespace, known: RuleSet, select: Sequence[str], ignore: Sequence[str], targets: Sequence[str]
+) -> RuleSet:
+    """The rules of some codes and targets, with the guesses and the rule files that the call names."""
+    return known.select(select, ignore, targets, guess=args.guess, files=wanted_files(args, known))
 
 
 def wanted_files(args: argparse.Namespace, known: Iterable[Rule]) -> frozenset[str]:

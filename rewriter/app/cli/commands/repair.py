@@ -295,10 +295,9 @@ def why(args: argparse.Namespace) -> int:
 def _explained_rule(args: argparse.Namespace) -> tuple[Rule, RuleSet]:
     """The rule, and all selected ones with it among them."""
     from rewriter.app.chosen_rules import find_rule
-    from rewriter.app.cli.selection import codes, load, target_names, wanted_files
+    from rewriter.app.cli.selection import choose, codes, load, target_names
 
     known = load(args.rules).with_settings(args.set)
     rule = find_rule(args.rule, list(known))
     select = [*(codes(args.select) or ["DEFAULT"]), rule.code]
-    files = wanted_files(args, known)
-    return rule, known.select(select, codes(args.ignore), target_names(args), guess=args.guess, files=files)
+    return rule, choose(args, known, select, codes(args.ignore), target_names(args))
