@@ -365,7 +365,7 @@ def place_texts(entries: Iterable[Firing | Blocked | RolledBack]) -> list[str]:
 
 def rolled_place(rolled: RolledBack) -> str:
     """The place of a firing that was rolled back."""
-    return place_text(rolled) if rolled.place else f"everywhere ({number(rolled.times, 'place')})"
+    return place_text(rolled) if rolled.place else f"everywhere ({counted(rolled.times, 'place')})"
 
 
 def change_lines(changes: Iterable[Change]) -> Iterator[str]:
@@ -375,9 +375,6 @@ def change_lines(changes: Iterable[Change]) -> Iterator[str]:
             yield f"-{clean(change.before)}"
         if change.after is not None:
             yield f"+{clean(change.after)}"
-
-
-number = counted
 
 
 _ENDINGS = {

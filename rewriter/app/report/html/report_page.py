@@ -25,7 +25,6 @@ from rewriter.app.report.document import (
     by_rule,
     ending,
     has_something,
-    number,
     place_text,
     rolled_place,
     severity,
@@ -37,7 +36,7 @@ from rewriter.app.report.picture import svg
 from rewriter.app.report.picture.drawing import pair
 from rewriter.app.report.picture.svg import LEAST, panel
 from rewriter.core.log import Change, Condition, Firing, Snapshot, Weight
-from rewriter.workbench.style import clean
+from rewriter.workbench.style import clean, counted
 
 # How the HTML report looks, with the colours of the pictures, and its one script, the filter.
 
@@ -144,7 +143,7 @@ LISTED = 200  # rows of a table, entries of a list
 def report_pieces(report: Report) -> Iterator[str]:
     """The whole page."""
     total = sum(report.summary.firings.values())
-    title = f"rewriter {report.command}: {number(total, verb(report))} in {number(report.summary.models, 'model')}"
+    title = f"rewriter {report.command}: {counted(total, verb(report))} in {counted(report.summary.models, 'model')}"
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
@@ -171,14 +170,14 @@ def _body(report: Report) -> Iterator[str]:
     yield from rule_texts(report)
     yield "</main>\n"
     digest = report.rule_set.sha256
-    yield f"<footer>rewriter {_t(report.version)} &middot; {number(report.rule_set.rules, 'rule')} selected &middot; "
+    yield f"<footer>rewriter {_t(report.version)} &middot; {counted(report.rule_set.rules, 'rule')} selected &middot; "
     yield f"their digest <code>{_t(digest)}</code><br><code>rewriter rule CODE</code> shows a rule with its tests.</footer>\n"
 
 
 def _top(report: Report) -> Iterator[str]:
     summary, total = report.summary, sum(report.summary.firings.values())
     yield f'<p class="eyebrow">rewriter {report.command}</p>'
-    name = clean(next(iter(report.models)).path) if len(report.models) == 1 else number(summary.models, "model")
+    name = clean(next(iter(report.models)).path) if len(report.models) == 1 else counted(summary.models, "model")
     yield f"<h1>{escape(name)}</h1>"
     yield from _headline(report)
     yield '<ul class="cards">'
@@ -201,7 +200,7 @@ def _headline(report: Report) -> Iterator[str]:
         return
     word = "rejects" if report.command == "check" else "rejected"
     one = total.models == 1
-    parts = [f"ONNX Runtime {word} {'the model' if one else number(total.refused_before, 'model')}"]
+    parts = [f"ONNX Runtime {word} {'the model' if one else counted(total.refused_before, 'model')}"]
     if report.command != "check":
         loads, rejected = (
             ("it loads now", "it still does")
@@ -253,7 +252,7 @@ def _fleet(report: Report) -> Iterator[str]:
     if fleet.reasons:
         yield '<h3>Rejected by ONNX Runtime</h3><ul class="reasons">'
         for one in fleet.reasons[:LISTED]:
-            yield f"<li><b>{number(one.models, 'model')}</b>, {_t(one.example)} for one: {_t(one.reason)} "
+            yield f"<li><b>{counted(one.models, 'model')}</b>, {_t(one.example)} for one: {_t(one.reason)} "
             yield f'<span class="dim">repaired by {_codes(report, one.answers)}</span></li>'
         yield "</ul>"
     yield "</section>\n"
@@ -384,7 +383,7 @@ def _diff(changes: Sequence[Change], omitted: int = 0) -> str:
         if change.after is not None:
             lines.append(f"<ins>{_t(change.after)}</ins>")
     if omitted:
-        lines.append(f"<span>and {number(omitted, 'more change')}</span>")
+        lines.append(f"<span>and {counted(omitted, 'more change')}</span>")
     return f'<div class="diff" tabindex="0">{"".join(lines)}</div>' if lines else ""
 
 
@@ -439,7 +438,7 @@ def _others(report: Report, model: ModelRecord) -> Iterator[str]:
     ]
     lines += [f"<li><b>note</b> {_t(note)}</li>" for note in model.notes[:LISTED]]
     if lines:
-        yield f'<details class="others"><summary>{number(len(lines), "further remark")}</summary>'
+        yield f'<details class="others"><summary>{counted(len(lines), "further remark")}</summary>'
         yield f"<ul>{''.join(lines)}</ul></details>"
 
 
