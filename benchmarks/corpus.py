@@ -27,7 +27,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter import load_rules
 from rewriter.app.batch.job import process
-from rewriter.app.batch.work import Job, Judging, Outcome, Rewriting, Work, Writing
+from rewriter.app.batch.work import Checking, Job, Outcome, Rewriting, Work, Writing
 
 BOUND = 0.8
 PARTS = ("light", "simple", "pytorch-converted", "pytorch-operator")
@@ -62,7 +62,7 @@ def main() -> int:
     parser.add_argument("--runtime", choices=("auto", "no"), default="no", help="whether `fix` also asks ONNX Runtime")
     parser.add_argument("--models", action="store_true", help="also print each model")
     args = parser.parse_args()
-    work = Work(Rewriting(load_rules().select()), judging=Judging(runtime=args.runtime), writing=Writing(force=True))
+    work = Work(Rewriting(load_rules().select()), checking=Checking(runtime=args.runtime), writing=Writing(force=True))
     warnings.simplefilter("ignore")
     listed = models(args.folders, args.sample, args.seed)
     ours: dict[Path, list[float]] = {path: [] for path in listed}

@@ -35,7 +35,7 @@ import onnxruntime
 
 from rewriter import load_rules
 from rewriter.app.batch.job import process
-from rewriter.app.batch.work import LEVELS, Job, Judging, Reading, Rewriting, Work, Writing
+from rewriter.app.batch.work import LEVELS, Checking, Job, Reading, Rewriting, Work, Writing
 from rewriter.core.record import field, record
 from rewriter.trust.proof.models.model_inputs import random_feeds
 
@@ -234,7 +234,7 @@ def main() -> int:
     work = Work(
         Rewriting(load_rules().select([LEVELS[args.level]]), tidy=True),
         Reading("none"),
-        Judging(runtime="auto"),
+        Checking(runtime="auto"),
         Writing(force=True),
     )
     with tempfile.TemporaryDirectory() as name:

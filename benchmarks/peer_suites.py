@@ -38,7 +38,7 @@ from optimize import JOBS, count, differ, inputs, session
 
 from rewriter import load_rules
 from rewriter.app.batch.job import process
-from rewriter.app.batch.work import Job, Judging, Reading, Rewriting, Work, Writing
+from rewriter.app.batch.work import Checking, Job, Reading, Rewriting, Work, Writing
 from rewriter.core.record import record
 
 NOT_FOLLOWED: dict[str, dict[str, str]] = {
@@ -127,7 +127,7 @@ def by_runtime(models: Path, python: str, folder: Path) -> list[Call]:
 def work() -> Work:
     """What `rewriter optimize` does at its default level."""
     rewriting = Rewriting(load_rules().select(["OPTIMIZE"]), tidy=True)
-    return Work(rewriting, Reading("none"), Judging(runtime="auto"), Writing(force=True))
+    return Work(rewriting, Reading("none"), Checking(runtime="auto"), Writing(force=True))
 
 
 def nodes(model: onnx.ModelProto) -> int:

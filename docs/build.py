@@ -20,9 +20,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import dedent
 
+from report_schema import report_schema
 from rewriter.app.cli.main import main as main_of_commands
 from rewriter.app.editor.highlighting import textmate
-from rewriter.app.report.jsonreport import report_schema
 from rewriter.app.report.rule_lines import facts
 from rewriter.core.language.functions import FAULTS, FUNCTIONS
 from rewriter.core.language.rule import Rule

@@ -1,4 +1,4 @@
-"""A configuration file, read and checked: what is wrong in it is one line that names file, line and the nearest key."""
+"""A configuration file, read and checked. An error in it is one line that names the file, the line and the nearest key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Which file configures a call: the nearest one upwards from the folder in which one works.
 #
 # Not from the model's folder: models are downloaded from strangers, and a file that came along with one must not decide which
-# repairs are left out. And one call then has one configuration, whatever models it is given.
+# repairs are left out. And one call then has one configuration, whatever its models.
 
 OWN = "rewriter.toml"
 SHARED = "pyproject.toml"
@@ -67,9 +67,9 @@ class Setting:
     """One key.
 
     Attributes:
-        default: what holds when nobody says anything.
-        wanted: what its value must be, in words.
-        takes: whether a value is such.
+        default: the value if neither an option nor a configuration sets it.
+        wanted: the valid values, in words.
+        takes: whether a value is valid.
         one_path: whether it may differ from model to model.
     """
 

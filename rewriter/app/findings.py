@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from html import escape
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
+from rewriter.app.report.printout import Printout
 from rewriter.core.graph.any_model import AnyModel, StrPath, as_file
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Log
@@ -29,10 +29,10 @@ class Finding(Generic[Found]):
         data: the findings as `--format json` prints them.
     """
 
-    def __init__(self, found: Found, data: dict[str, Any], lines: Callable[[Style], Iterator[str]]) -> None:
+    def __init__(self, found: Found, printout: Printout) -> None:
         self.found = found
-        self.data = data
-        self._lines = lines
+        self.data = printout.data()
+        self._lines = printout.lines
 
     def __str__(self) -> str:
         return "\n".join(self._lines(Style()))
@@ -65,7 +65,7 @@ def why(
         RewriterError: there is no such rule or node, or a file cannot be read.
     """
     from rewriter.app.chosen_rules import find_rule, loaded_rules
-    from rewriter.app.report.why_lines import why_lines, why_object
+    from rewriter.app.report.why_lines import explanation
 
     known = loaded_rules(rules)
     chosen = find_rule(rule, list(known))
@@ -73,7 +73,7 @@ def why(
     with as_file(model) as (path, is_temporary):
         found, exporter, notes = explained(Path(path), chosen.code, selected, node, str(source), constant_inputs)
     name = IN_MEMORY if is_temporary else path
-    return Finding(found, why_object(found, name, exporter, notes), lambda style: why_lines(found, notes, MAX_ROWS, style))
+    return Finding(found, explanation(found, str(name), exporter, notes, MAX_ROWS))
 
 
 def explained(
@@ -118,13 +118,13 @@ def diff(before: AnyModel, after: AnyModel) -> Finding[list[Difference]]:
     Raises:
         RewriterError: an argument is no model, or it cannot be read.
     """
-    from rewriter.app.report.comparison_lines import comparison_lines, comparison_object
+    from rewriter.app.report.comparison_lines import comparison
     from rewriter.trust.difference import compare_files
 
     with as_file(before) as (one, _), as_file(after) as (other, _):
         found = compare_files(Path(one), Path(other))
         names = _names(before, one, after, other)
-    return Finding(found, comparison_object(*names, found), lambda style: comparison_lines(*names, found, style))
+    return Finding(found, comparison(*names, found))
 
 
 def compare(
@@ -151,14 +151,14 @@ def compare(
     Raises:
         RewriterError: an argument is no model, it cannot be read, or the inputs do not match.
     """
-    from rewriter.app.report.comparison_lines import layers_lines, layers_object
+    from rewriter.app.report.comparison_lines import layers as layers_printout
     from rewriter.trust.proof.layer_comparison import compare_models
 
     feed = None if inputs is None else str(inputs)
     with as_file(before) as (one, _), as_file(after) as (other, _):
         found = compare_models(Path(one), Path(other), inputs=feed, rtol=rtol, atol=atol, memory=memory, layers=layers)
         names = _names(before, one, after, other)
-    return Finding(found, layers_object(*names, found), lambda style: layers_lines(*names, found, style))
+    return Finding(found, layers_printout(*names, found))
 
 
 def _names(before: AnyModel, one: str, after: AnyModel, other: str) -> tuple[str, str]:

@@ -178,3 +178,39 @@ def test_a_folder_has_a_bar_with_rate_and_remaining_time(command: tuple[str, ...
     runtime = ("--runtime", "no") if command == ("check",) else ()
     shown = "\n".join(on_terminal(80, *command, tmp_path, *runtime, errors=True))
     assert re.search(r"models .* 3/3 [\d.]+/s 0:00:00", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown))
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="the system has no pseudo terminals")
+@pytest.mark.parametrize(
+    ("command", "bar"),
+    [
+        (("test",), r"tests .* 2/2 [\d.]+/s"),
+        (("fmt", "--check"), r"files .* 2/2 [\d.]+/s"),
+        (("lint",), r"rules .* 0:00:0\d"),
+    ],
+    ids=lambda one: one[0] if isinstance(one, tuple) else "",
+)
+def test_work_on_several_rules_has_a_bar(command: tuple[str, ...], bar: str, tmp_path: Path) -> None:
+    for number, op in enumerate(("Abs", "Neg"), 1):
+        (tmp_path / f"{op}.rules").write_text(RULE.format(number=number, op=op))
+    shown = "\n".join(on_terminal(80, *command, tmp_path, errors=True))
+    assert re.search(bar, re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown))
+
+
+RULE = """/// Title.
+rule BAR00{number} bar <kind: exact, opset: 7..>
+
+match {{
+  b = {op}(a)
+  c = {op}(b)
+}}
+
+rewrite {{
+  c = {op}(a)
+}}
+
+test "nothing of it" unchanged ~~~
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[2] x) => (float[2] y) {{ y = Relu(x) }}
+~~~
+"""

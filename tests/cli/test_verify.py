@@ -18,7 +18,7 @@ def test_a_good_rule_is_locked_and_not_run_again(call: Call, tmp_path: Path) -> 
     (tmp_path / "a.rules").write_text(GOOD)
     done = call("verify", tmp_path, "--samples", 5, "--update-lock")
     assert done.code == 0, done.out + done.err
-    assert done.out.startswith("T1 tested (5 instances")
+    assert done.out.startswith("T1 tested (5 random models")
     assert json.loads((tmp_path / "verified.lock.json").read_text())["rules"]["T1"]["status"] == "tested"
     again = call("verify", tmp_path)
     assert again.code == 0 and "(1 by lock)" in again.err

@@ -149,3 +149,26 @@ def test_the_list_of_consumers_in_the_help() -> None:
 
     assert sorted(asked.SHIPPED) == known()
     assert ", ".join(asked.SHIPPED) in OPTIONS["ask"].help
+
+
+RULE = """/// An Identity is left.
+rule ACME001 no-identity <kind: lossy, opset: 7..>
+
+match {
+  y = Identity(x)
+}
+
+rewrite {
+  y = x
+}
+"""
+
+
+def test_fix_with_ask_runs_what_named_rule_files_hold(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recipe: Recipe
+) -> None:
+    fake(monkeypatch, tmp_path / "runtimes", NO_IDENTITY)
+    (tmp_path / "acme.rules").write_text(RULE)
+    options = ("--extend", tmp_path / "acme.rules", "--target", "tract", "--ask")
+    done = call("fix", chain(tmp_path / "m.onnx"), *options, "-o", tmp_path / "fixed.onnx")
+    assert (done.code, "ACME001" in done.out, "steps of the recipe" in done.out) == (0, True, False)

@@ -41,6 +41,13 @@ def test_a_check_is_one_message_with_the_places_of_a_rule_counted() -> None:
     assert list(check_lines("m.onnx", replace(one, firings=[]), [], PLAIN)) == []
 
 
+def test_firings_at_one_place_are_one_line_with_their_number() -> None:
+    whole = [replace(firing, root="", op="") for firing in LOG.firings[:2]]
+    one = replace(LOG, firings=whole, blocked=[], stops=[], notes=[])
+    assert list(fix_lines(one, PLAIN)) == ["  TST001 A title", "      model, 2 times"]
+    assert list(check_lines("m.onnx", one, [], PLAIN)) == ["m.onnx: TST001 model, 2 times: A title"]
+
+
 def test_a_check_shows_a_small_change() -> None:
     change = Change("n0", "y = Relu(x)", "y = Abs(x)")
     one = replace(LOG, firings=[replace(LOG.firings[0], changes=(change,), omitted=0)], blocked=[], stops=[], notes=[])

@@ -39,3 +39,19 @@ def test_a_table_tells_no_operator_and_is_about_the_node_it_names() -> None:
     source = parse_source('{"bn": {"fix_gamma": "True"}}', "table.json")
     log = rewrite(Model.from_proto(onnx.parser.parse_model(MODEL)).graph, load_rules().select(["MX002"]), source=source)
     assert len(log.firings) == 1
+
+
+MEAN_OF_LAYER_NORM = """
+    <ir_version: 8, opset_import: ["": 13], producer_name: "mxnet">
+    mxnet_converted_model (float[2,3,4] x) => (float[2,3,4] ln0) {
+        ln0_rm0_out = ReduceMean<axes=[1], keepdims=1>(x)
+        [ln0] ln0 = Sub(x, ln0_rm0_out)
+    }"""
+
+
+def test_a_node_inside_another_operator_blocks_no_rule() -> None:
+    nodes = [{"op": "null", "name": "x", "inputs": []}, {"op": "LayerNorm", "name": "ln0", "inputs": [[0, 0, 0]]}]
+    symbol = {"nodes": nodes, "heads": [[1, 0, 0]], "attrs": {"mxnet_version": ["int", 10901]}}
+    source = parse_source(json.dumps(symbol), "net-symbol.json")
+    graph = Model.from_proto(onnx.parser.parse_model(MEAN_OF_LAYER_NORM)).graph
+    assert rewrite(graph, load_rules().select(["MX031"]), source=source).blocked == []

@@ -58,7 +58,7 @@ def repair_and_ask(job: Job, work: Work, outcome: Outcome, repair: Stages, write
     """
     from rewriter.app.batch.group_commit import named_at_once
 
-    consumers = work.judging.consumers
+    consumers = work.checking.consumers
     outcome.asked = ask_all(consumers, job.path)
     with temporary_folder() as folder, named_at_once():
         results: list[_Result] = []
@@ -109,7 +109,7 @@ def _do(step: Planned, path: str, made: str, work: Work, repair: Stages) -> Outc
     from rewriter.workbench.surgery.opset_conversion import reversioned
 
     name, _, value = step.action.partition(" ")
-    checks = Checks(work.judging.runtime, work.writing.stamp)
+    checks = Checks(work.checking.runtime, work.writing.stamp)
     source = Opened(path)
     surgery = reversioned(source, int(value), checks=checks) if name == "opset" else in_type(source, value, checks=checks)
     surgery.save(Path(made))

@@ -278,7 +278,7 @@ class SandboxedProcess:
 
 
 class Printer:
-    """Prints what comes from the sandbox. On a terminal that is text: whoever took the command over must not steer it."""
+    """Prints what comes from the sandbox. On a terminal that is text: an attacker in the sandbox must not steer it."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

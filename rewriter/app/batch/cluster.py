@@ -47,7 +47,7 @@ def run_on_cluster(
         work: what all of them share.
         scheduler: "dask://HOST:PORT", or "local" for workers of this machine.
         processes: workers, where they are of this machine.
-        done: is told of every outcome as soon as it is there.
+        done: called with each outcome as soon as it is there.
         interruption: ends the work when a signal came.
 
     Raises:

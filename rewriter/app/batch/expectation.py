@@ -1,7 +1,7 @@
-"""Whether a model computes what the framework computed, where it does not begin to, and which rules would mend it.
+"""Whether a model returns the outputs of the framework, where it first differs, and which rules repair it (`check --expect`).
 
-The framework's own inputs and outputs decide, in an .npz file beside the model. A rule that only asks (`evidence: guess`) is
-tried where those that run by default do not mend it: what no fact of the model tells, its right numbers may.
+The framework's own inputs and outputs decide, in an .npz file next to the model. If the rules that run by default do not repair
+it, guesses (`evidence: guess`) are tried: correct outputs decide where no fact of the model does.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Expectation:
         yield from found or fired
 
     def _questions(self) -> tuple[tuple[str, ...], Model | None]:
-        """Rules that only ask, each of which mends the model, or else all of them that do so together; and the mended model."""
+        """Guesses, each of which repairs the model, or else all that do so together; and the repaired model."""
         asked = self._asked()
         right: Model | None = None
         found = []
@@ -109,13 +109,13 @@ class Expectation:
         return tuple(found), right
 
     def _asked(self) -> list[Rule]:
-        """The rules that would fire here if somebody said so."""
+        """The guesses that would fire here."""
         everything = replace(self._rules, rules=(*self._rules.rules, *self._rules.questions), questions=())
         _, fired = self._repaired(everything)
         return [rule for rule in self._rules.questions if rule.code in fired]
 
     def _first(self, right: Model) -> str:
-        """The first tensor that differs from that of a model that is right, or the node that is refused."""
+        """The first tensor that differs from the tensor of a correct model, or the node that does not run."""
         from rewriter.core.onnxfile.write import temporary_folder
         from rewriter.trust.proof.layer_comparison import compare_models
 

@@ -1,4 +1,4 @@
-"""What the files were that a job read and wrote: for its report, and for the journal that tells a later run what changed."""
+"""The files that a job read and wrote, with their hashes: for its report, and for the journal that later runs read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FileStamp:
 
     Attributes:
         role: as in reports; "beside" is a framework's file that was found and not used.
-        path: as it was given; of data, as the model refers to it.
+        path: as in the call; of data, as the model refers to it.
         sha256: None when it cannot be read, and of data of more than 1 GiB, of which size and times have to do.
         stat: taken before it was read; None when it cannot be.
     """
@@ -44,7 +44,7 @@ class FileStamp:
 
 
 SETTLED = 2_000_000_000
-"""Nanoseconds after a change from which on the times of a file tell whether it changed again: clocks are coarse."""
+"""Nanoseconds after a change in which a second change may leave the times of a file as they are: clocks are coarse."""
 
 
 def _settled(found: os.stat_result) -> Stat:
@@ -56,7 +56,7 @@ def _settled(found: os.stat_result) -> Stat:
 
 
 def stat_of(found: os.stat_result) -> Stat:
-    """What tells one state of a file from another."""
+    """The values by which two states of a file differ."""
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 

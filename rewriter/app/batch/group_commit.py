@@ -128,7 +128,7 @@ def write_result(job: Job, work: Work, outcome: Outcome, data: bytes) -> None:
     """Writes the bytes of a model that has no data in other files, and notes them where that is wanted.
 
     Raises:
-        RewriterError: the target may not be replaced, or the system refuses.
+        RewriterError: the target may not be replaced, or cannot be written.
     """
     assert job.target is not None
     make_folder(os.path.dirname(job.target) or ".")

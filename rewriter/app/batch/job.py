@@ -1,4 +1,4 @@
-"""One model from file to file, stage by stage: foresee, read, judge, run, guard, judge, record, write, compare.
+"""One model from file to file, stage by stage: foresee, read, check, run, guard, check, record, write, compare.
 
 What a worker process does. Each stage is a function, and each way from file to file calls those that it needs: a repair all of
 them, a copy the reading and the writing, a question to the framework's own numbers what lies between them.
@@ -26,7 +26,7 @@ from rewriter.core.record import record, replace
 if TYPE_CHECKING:
     from rewriter.app.batch.suppressor import Suppressor
     from rewriter.app.batch.untouched import Outlook, Verdict
-    from rewriter.app.batch.work import Judging, Rewriting
+    from rewriter.app.batch.work import Checking, Rewriting
     from rewriter.core.engine.limits import Limits
     from rewriter.core.framework.exporter import Exporter
     from rewriter.core.framework.source_info import SourceInfo
@@ -92,7 +92,7 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
         RewriterError: the model cannot be read or the result not written.
     """
     collect_between_models()
-    stages = _copied if job.copy else _asked if work.judging.consumers else _repaired
+    stages = _copied if job.copy else _asked if work.checking.consumers else _repaired
     if job.target in (None, job.path) or work.writing.replaces(job) or not os.path.lexists(str(job.target)):
         return stages(job, work, outcome)
     if not job.adopts:
@@ -107,7 +107,7 @@ Stages = Callable[[Job, Work, Outcome], "Model | None"]
 
 
 def _repaired(job: Job, work: Work, outcome: Outcome) -> Model | None:
-    """Foresees, reads, runs, guards, judges, records, and writes."""
+    """Foresees, reads, runs, guards, checks, records, and writes."""
     from rewriter.app.batch.untouched import foresee
 
     outlook = foresee(job, work)
@@ -119,9 +119,9 @@ def _repaired(job: Job, work: Work, outcome: Outcome) -> Model | None:
     result = _rewrite(model, work, outcome, outlook)
     if work.notes.count:
         outcome.nodes = nodes, _node_count(result.model)
-    if work.judging.expect is not None and not work.rewriting.keep:
+    if work.checking.expect is not None and not work.rewriting.keep:
         with stage(outcome.profile, "judge"):
-            _expect(job, work, work.judging.expect, outcome)
+            _expect(job, work, work.checking.expect, outcome)
     if job.target is not None and (job.target != job.path or outcome.changed):
         _write(job, job.target, work, outcome, result, outlook)
     return result.model
@@ -133,7 +133,7 @@ def _asked(job: Job, work: Work, outcome: Outcome) -> Model | None:
 
     if work.rewriting.keep:
         return repair_and_ask(job, work, outcome, _repaired, _copied)
-    outcome.asked = ask_all(work.judging.consumers, job.path)
+    outcome.asked = ask_all(work.checking.consumers, job.path)
     return _repaired(job, work, outcome)
 
 
@@ -220,8 +220,8 @@ def _node_count(model: Model) -> int:
 def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> Product:
     """Runs the rules; the result is the model itself unless something had to be rolled back.
 
-    What the judges get is what is written, record included, so that it is serialised once. Only the record of a large model is
-    put in afterwards: it holds a digest that takes as long as writing does.
+    The checks load the bytes that are written, record included, so that they are serialised once. Only the record of a large
+    model is added afterwards: it holds a digest that takes as long as writing does.
     """
     read = None if outlook.read is None or work.reading.static else outlook.read[0]
     notes: list[str] = []
@@ -243,7 +243,7 @@ def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> Pr
     outcome.log = attempt.log
     outcome.static = bool(work.reading.static)
     outcome.tidied = attempt.tidied
-    if work.rewriting.keep and work.judging.runtime != "no":
+    if work.rewriting.keep and work.checking.runtime != "no":
         with stage(outcome.profile, "judge"):
             outcome.remaining = _remaining(attempt, work, outcome, read, notes)
     outcome.log.notes += [note for note in notes if note not in outcome.log.notes]
@@ -257,9 +257,9 @@ def _rewrite(model: Model, work: Work, outcome: Outcome, outlook: Outlook) -> Pr
 
 
 def _refusal(model: Model, work: Work, outcome: Outcome, read: bytes | None, notes: list[str]) -> str | None:
-    """Why ONNX Runtime refuses a model that has not changed; `read` are its bytes, where they are known.
+    """Why ONNX Runtime rejects a model that has not changed; `read` are its bytes, if they are known.
 
-    A model whose weights are not where they should be is not judged, and the notes say so, since it only seems to be accepted.
+    A model without its weights is not checked, and a note says so: ONNX Runtime only seems to load it.
     """
     from rewriter.trust.proof.models.model_runs import failure_in_check
     from rewriter.trust.proof.models.validity import Candidate
@@ -269,7 +269,7 @@ def _refusal(model: Model, work: Work, outcome: Outcome, read: bytes | None, not
     if lost := candidate.lost_data():
         notes.append(f"not loaded into ONNX Runtime: {lost}")
         return None
-    if work.judging.moderate and work.judging.runtime == "auto" and candidate.too_large(MODERATE):
+    if work.checking.moderate and work.checking.runtime == "auto" and candidate.too_large(MODERATE):
         return None
     refusal = candidate.runtime_refusal()
     notes += filter(None, [candidate.not_loaded()])
@@ -306,7 +306,7 @@ def _subject(model: Model, path: str, work: Work, profile: Profile | None) -> Su
     if source is None and work.reading.source != "none" and exporter.name in SOURCE_FILES:
         from rewriter.app.batch.missing_source import missing_source
 
-        messages = [*messages, *missing_source(work.rewriting.rules, model.graph, exporter, path, refused=bool(messages))]
+        messages = [*messages, *missing_source(work.rewriting.rules, model.graph, exporter, path, is_of_another=bool(messages))]
     return Subject(path, work, source, exporter, messages, profile)
 
 
@@ -384,7 +384,7 @@ def _limits_of(subject: Subject, plan: Variation | None) -> Limits:
     if plan is not None and plan.firings is not None:
         return replace(limits, firings=plan.firings, seconds=None)
     if limits.seconds is None and seconds is not None:
-        share = 0.5 if rewriting.keep_partial else 0.9  # what is to be written is judged before
+        share = 0.5 if rewriting.keep_partial else 0.9  # the rest is for the checks before writing
         return replace(limits, seconds=allowed(subject.path, seconds) * share)
     return limits
 
@@ -418,17 +418,17 @@ def _guard(attempt: ReplayedRun, subject: Subject, *, runs_before: bool) -> Repl
     from rewriter.trust.proof.models.guard import guarded
 
     again = partial(_run_again, subject)
-    verify = _numbers(subject.work.judging, subject.work.rewriting.rules, again)
+    verify = _numbers(subject.work.checking, subject.work.rewriting.rules, again)
     return guarded(attempt, again, verify, runs_before=runs_before)
 
 
-def _numbers(judging: Judging, rules: RuleSet, replay: Replay) -> Verify:
+def _numbers(checking: Checking, rules: RuleSet, replay: Replay) -> Verify:
     """Compares numbers where they are to be compared; mostly nothing that does it has to be imported."""
     verifier: Verify | None = None
-    if judging.verify:
+    if checking.verify:
         from rewriter.trust.proof.models.equivalence import Verifier
 
-        verifier = Verifier(rules, replay, judging.inputs)
+        verifier = Verifier(rules, replay, checking.inputs)
 
     def check(attempt: ReplayedRun, plan: Variation) -> Verification | Culprit | None:
         if any(firing.kind == "interface" for firing in attempt.log.firings):
@@ -441,14 +441,14 @@ def _numbers(judging: Judging, rules: RuleSet, replay: Replay) -> Verify:
 
 
 def _remaining(attempt: ReplayedRun, work: Work, outcome: Outcome, read: bytes | None, notes: list[str]) -> str | None:
-    """Why ONNX Runtime refuses the result; mostly it has been asked already."""
+    """Why ONNX Runtime rejects the result, which the guard has usually found out already."""
     if outcome.changed:
         return attempt.candidate.runtime_refusal()
     return outcome.refusal if work.asks_before else _refusal(attempt.model, work, outcome, read, notes)
 
 
 def _record(attempt: ReplayedRun, subject: Subject) -> None:
-    """Has the model say what was done to it, unless that is not wanted."""
+    """Writes the record of the run into the model, with `--stamp`."""
     work = subject.work
     if work.writing.stamp:
         from rewriter.trust.proof.models.guard import TIDYING
@@ -468,7 +468,7 @@ def _record(attempt: ReplayedRun, subject: Subject) -> None:
 
 
 def _expect(job: Job, work: Work, template: str, outcome: Outcome) -> None:
-    """Has the framework's own numbers say who is right."""
+    """Compares the model with the outputs of the framework."""
     from rewriter.app.batch.expectation import Expectation, data_of
 
     data = data_of(template, job.path)
@@ -476,12 +476,14 @@ def _expect(job: Job, work: Work, template: str, outcome: Outcome) -> None:
         if outcome.log is not None:
             outcome.log.notes.append(f"not compared with the framework: there is no {data}")
         return
-    judging = replace(work.judging, expect=None, runtime="no")
+    checking = replace(work.checking, expect=None, runtime="no")
 
     def repaired(rules: RuleSet) -> tuple[Model | None, list[str]]:
         rewriting = replace(work.rewriting, rules=rules, keep=True)
         tried = Outcome(job.path)
-        model = do(Job(job.path), replace(work, rewriting=rewriting, judging=judging, writing=Writing(), notes=Notes()), tried)
+        model = do(
+            Job(job.path), replace(work, rewriting=rewriting, checking=checking, writing=Writing(), notes=Notes()), tried
+        )
         codes = [] if tried.log is None else list(tried.log.counts)
         return (model if codes else None), codes
 

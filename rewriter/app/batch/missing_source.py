@@ -16,7 +16,7 @@ from rewriter.core.language.walk import pattern_nodes
 from rewriter.workbench.style import counted
 
 
-def missing_source(rules: RuleSet, graph: Graph, exporter: Exporter, path: str, *, refused: bool) -> list[str]:
+def missing_source(rules: RuleSet, graph: Graph, exporter: Exporter, path: str, *, is_of_another: bool) -> list[str]:
     """How many rules need the source file of a model, and where it is looked for; nothing where none does.
 
     Args:
@@ -24,14 +24,14 @@ def missing_source(rules: RuleSet, graph: Graph, exporter: Exporter, path: str, 
         graph: as it was read.
         exporter: who wrote it, one of `SOURCE_FILES`.
         path: of the model.
-        refused: whether there is a file, and it is not that of this model.
+        is_of_another: whether there is a file, and it belongs to another model.
     """
     name, kind, ending = SOURCE_FILES[exporter.name]
     waiting = len(_waiting(rules, graph, exporter))
     if not waiting:
         return []
     what = f"{counted(waiting, 'rule')} for {name} need{'s' if waiting == 1 else ''} the {kind}"
-    if refused:
+    if is_of_another:
         return [f"{what} of this model"]
     file = f"{Path(path).stem}{ending}" if path.endswith(".onnx") else f"NET{ending}"
     return [f"{what}: put {file} next to the model or pass --source {file}"]

@@ -39,7 +39,7 @@ MESSAGES = 1000
 
 _NUMBERS = re.compile(r"\d+")
 _OPERATOR = re.compile(r"\bOp(?:type)? \((\w+)\)|\boperator \((\w+)\)|\b(\w+)\(-?\d+\) is not a registered")
-"""Where ONNX Runtime names the operator of the node that it does not take."""
+"""Where ONNX Runtime names the operator of the node that it rejects."""
 
 _known: dict[tuple[tuple[str, ...], str], list[Answer]] = {}
 
@@ -94,7 +94,7 @@ def _is_about(rule: Rule, operators: Collection[str]) -> bool:
 
 
 def _nearest(paths: tuple[str, ...], said: str) -> list[Answer]:
-    """The rules that answer a message; thousands of models are refused with one that differs in numbers, which do not count."""
+    """The rules that repair a message, numbers aside: thousands of models may have messages that differ only in numbers."""
     key = paths, _NUMBERS.sub("0", said)
     if key not in _known:
         if len(_known) > MESSAGES:
@@ -113,7 +113,7 @@ def _symptoms(paths: tuple[str, ...]) -> Symptoms:
 
 
 def model_record(command: Command, outcome: Outcome, answers: Sequence[Answer] = ()) -> ModelRecord:
-    """What became of one model; `answers` are what rules say to the refusal of ONNX Runtime."""
+    """What became of one model; `answers` are the rules that repair the message of ONNX Runtime."""
     log = outcome.log or Log()
     stop = None if outcome.log is None or outcome.error else next((stop.kind for stop in log.stops), "fixpoint")
     stop = "Time" if outcome.late else stop
@@ -192,7 +192,7 @@ def skipped_records(found: Mapping[tuple[Skipped, ...], int]) -> Iterator[Skippe
 
 
 def rule_records(sets: Iterable[RuleSet], answering: Mapping[str, Rule], named: Container[str]) -> Iterator[RuleRecord]:
-    """The rules that did something, or answer a refusal, in the order of their codes."""
+    """The rules that did something, or repair an error message, in the order of their codes."""
     known = {**answering, **{rule.code: rule for rules in sets for rule in (*rules, *rules.questions)}}
     yield from (_rule(rule) for code, rule in sorted(known.items()) if code in named)
 
@@ -215,7 +215,7 @@ def _rule(rule: Rule) -> RuleRecord:
     )
 
 
-# Totals of a call, taken as models are finished: nothing of a model is held but what it adds to them.
+# Totals of a call, counted as models are finished: only the counts of a model are kept.
 
 OK, FINDINGS, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 
@@ -224,7 +224,7 @@ class Totals:
     """What became of the models of a call.
 
     Args:
-        rules: the paths of `--rules`, of which some answer refusals.
+        rules: the paths of `--rules`, in which rules for error messages are looked for.
         keeps: whether the record of each model is kept, on the disk, for a report.
     """
 

@@ -7,51 +7,20 @@ from rewriter.app.report.picture.drawing import draw, pair
 from rewriter.app.report.picture.svg import dot, firing_picture, mermaid, view_picture
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.recorded_graph import Knowledge
-from rewriter.core.engine.firing_audit import FiringAudit, SnapshotTaker, Weights
-from rewriter.core.engine.limits import Limits
-from rewriter.core.engine.run import Hooks, run
+from rewriter.core.engine.firing_audit import SnapshotTaker, Weights
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.log import Firing
 from rewriter.rule_tools.explain.why_rules import named
-from rewriter.trust.proof.judges import has_kernel
-from rewriter.trust.source.find import source_of
-from rewriter.workbench.style import counted
-from rewriter.workbench.surgery.opened import Opened
 
 ENDINGS = (".svg", ".dot", ".mmd")
 AROUND = 80
 """Nodes that are drawn around one."""
 
 
-def picture_of_firing(model: Model, file: Opened, rules: RuleSet, source: str, number: int, ending: str) -> str:
-    """What happens in one firing, before and after it.
-
-    Args:
-        model: on which the rules run.
-        file: that it was read from.
-        rules: that run.
-        source: what `--source` says of the framework's own file.
-        number: of the firing.
-        ending: how it is drawn, one of `ENDINGS`.
-
-    Raises:
-        RewriterError: there are fewer firings.
-    """
-    framework, _ = source_of(model, str(file.file), source)
-    log = run(
-        model.graph,
-        rules,
-        Knowledge(framework, overridable=model.overridable, has_kernel=has_kernel),
-        limits=Limits(firings=number),
-        keep=False,
-        hooks=Hooks(audit=FiringAudit(snapshot_of=number)),
-    )
-    if len(log.firings) < number:
-        there = f"there {'is' if len(log.firings) == 1 else 'are'} {counted(len(log.firings), 'firing')}"
-        raise RewriterError(f"{file.name}: there is no firing {number}; {there}; `rewriter check` lists them")
-    firing = log.firings[number - 1]
+def picture_of_firing(firing: Firing, ending: str) -> str:
+    """What happens in a firing with a snapshot, before and after it; `ending` is one of `ENDINGS`."""
     assert firing.snapshot is not None
     title, subtitle = f"{firing.rule} at {place_text(firing)}", firing.title
     if ending == ".svg":

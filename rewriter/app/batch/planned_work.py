@@ -24,7 +24,7 @@ def plan_of(outcome: Outcome, work: Work, model: Opened, path: str, rules: Seque
 
     Args:
         outcome: of the run.
-        work: what it was told.
+        work: its settings.
         model: on which it ran.
         path: of the model, or its URL.
         rules: the paths of the rules.

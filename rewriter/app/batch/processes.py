@@ -66,7 +66,7 @@ class Pool:
         needed = "onnx_graphsurgeon", "rewriter.app.batch.job", __name__
         one = _Started(Process(serve, (self._work, self._worker), *needed))
         self._processes.append(one)
-        self._give(one)
+        self._send_next(one)
         return True
 
     def collect(self) -> list[tuple[int, Outcome]]:
@@ -80,7 +80,7 @@ class Pool:
             except (EOFError, OSError):
                 found.extend(self._lost(one))
                 continue
-            self._give(one)
+            self._send_next(one)
             for position, outcome in said:
                 one.open.remove(position)
                 del self._current[position]
@@ -99,7 +99,7 @@ class Pool:
 
             Process.stop(one.process for one in self._processes)
 
-    def _give(self, one: _Started) -> None:
+    def _send_next(self, one: _Started) -> None:
         """The next job, or the word that there is none."""
         numbered_job: tuple[int, Job] | None = None
         if self._again:
@@ -116,7 +116,7 @@ class Pool:
 
     @property
     def _left(self) -> bool:
-        """Whether there is a job that nobody is at."""
+        """Whether a job waits for a process."""
         return bool(self._again) or self._next < len(self._jobs)
 
     def _end(self, one: _Started) -> int | None:
@@ -261,7 +261,7 @@ def run_all(
         jobs: what to do.
         work: what all of them share; pickled once for each process.
         processes: how many to use; 1 works in this process, unless `apart` wants a process of its own for several jobs.
-        done: is told of every outcome as soon as it is there.
+        done: called with each outcome as soon as it is there.
         worker: does one job.
         interruption: ends the work when a signal came.
     """

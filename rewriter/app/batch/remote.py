@@ -85,7 +85,7 @@ def _locations(path: Path) -> list[str]:
         for tensor in external_data.tensors_of(read_model_file(path).proto):
             if external_data.is_external(tensor):
                 found.add(external_data.reference(tensor).location)
-    except RewriterError:  # whoever works on it says so
+    except RewriterError:  # the work on it fails with the same error
         return []
     inside = [name for name in found if name and not os.path.isabs(name) and ".." not in Path(name).parts and "\0" not in name]
     return sorted(name for name in inside if len(name) < 1_000 and name != path.name)
@@ -121,7 +121,7 @@ def _rename(outcome: Outcome, names: dict[str, str]) -> None:
 
 
 def upload(path: Path, url: str, *, alone: bool) -> None:
-    """Brings a result to its URL, its weights before it: whoever sees the model can read it."""
+    """Brings a result to its URL, its weights before it, so that a model that is there can be read."""
     others = [] if alone else [one for one in sorted(path.parent.rglob("*")) if one.is_file() and one != path]
     for one in others:
         _put(one, beside(url, one.relative_to(path.parent).as_posix()))
@@ -143,7 +143,7 @@ def put_bytes(url: str, data: bytes) -> None:
 
 
 def exists(url: str) -> bool:
-    """Whether there is something. Raises RewriterError where nobody can tell."""
+    """Whether there is something. Raises RewriterError if that is unknown."""
     with _url_errors(url):
         fs, there = _filesystem(url)
         return bool(fs.exists(there))

@@ -14,7 +14,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.app.batch.job import do
-from rewriter.app.batch.work import LEVELS, Job, Judging, Notes, Outcome, Reading, Rewriting, Work, Writing
+from rewriter.app.batch.work import LEVELS, Checking, Job, Notes, Outcome, Reading, Rewriting, Work, Writing
 from rewriter.app.chosen_rules import Rules, Texts, chosen_rules
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
@@ -189,7 +189,7 @@ def fix(
     if inputs is not None and not verify:
         raise RewriterError("`inputs` needs `verify`; pass both")
     chosen = chosen_rules(rules, select, ignore, target, guess=guess)
-    judging = Judging(
+    checking = Checking(
         runtime=runtime if installed() else "no",
         before=True,
         verify=verify,
@@ -198,7 +198,7 @@ def fix(
     work = Work(
         Rewriting(chosen, limits=limits or Limits(), keep_partial=keep_partial, tidy=tidy),
         Reading(os.fspath(source), constant_inputs),
-        judging,
+        checking,
         Writing(force=force, stamp=stamp),
         Notes(detail=True),
     )
@@ -241,7 +241,7 @@ def optimize(
     work = Work(
         Rewriting(chosen_rules(rules, select, ignore, target, level=LEVELS[level]), limits=limits or Limits(), tidy=tidy),
         Reading("auto", constant_inputs, tuple((static or {}).items())),
-        Judging(runtime=runtime if installed() else "no", before=True, verify=verify),
+        Checking(runtime=runtime if installed() else "no", before=True, verify=verify),
         Writing(force=force, stamp=stamp),
         Notes(detail=True),
     )
@@ -282,7 +282,7 @@ def check(
     work = Work(
         Rewriting(chosen_rules(rules, select, ignore, target, guess=guess), limits=limits or Limits(), keep=False),
         Reading(os.fspath(source), constant_inputs),
-        Judging(runtime=runtime if installed() else "no", expect=None if expect is None else os.fspath(expect)),
+        Checking(runtime=runtime if installed() else "no", expect=None if expect is None else os.fspath(expect)),
         notes=Notes(detail=True),
     )
     return _done(model, None, work)

@@ -21,7 +21,7 @@ MANY = 40
 
 
 def check_reports(paths: Sequence[str], used: Iterable[str]) -> None:
-    """Refuses, before any work is done, what could not be written or would overwrite one of the files that the call uses.
+    """Checks, before any work, that each report can be written and overwrites no file that the call uses.
 
     Raises:
         RewriterError: an ending names no format, a file is named twice, is read or written by this call, or cannot be written.

@@ -1,4 +1,4 @@
-"""Models in which no rule can fire are done before anything heavy is imported: judged by their bytes, and copied as they are.
+"""Models in which no rule can fire are done before anything heavy is imported: checked by their bytes, and copied as they are.
 
 Whatever is doubtful (bytes out of the ordinary, a file of the framework beside the model, a rule that may fire) is left to the
 ordinary way, which gives the same answer for all that is done here.
@@ -60,10 +60,10 @@ class Verdict:
 
 @record(slots=True)
 class Outlook:
-    """What the bytes of a model tell of the rules that may fire in it.
+    """The rules that may fire in a model, by its bytes.
 
     Attributes:
-        forecast: None where the bytes tell nothing, or nobody wants to know.
+        forecast: None if the bytes do not decide, or it is not needed.
         read: the bytes and what the system says of their file; None where it is large, or the model has data in other files.
         stamp: size and time of the file that was read.
         verdict: None where something may fire, or it is not known.
@@ -103,12 +103,12 @@ def foresee(job: Job, work: Work) -> Outlook:
 
 
 def _asks_more(work: Work) -> bool:
-    """Whether a run has to tell more than that nothing fires, or something will in most models: where they are optimized."""
+    """Whether the result of a run is more than "nothing fires", or a rule fires in most models, as in `optimize`."""
     rewriting, notes = work.rewriting, work.notes
     if rewriting.rules.optimizes:
         return True
     asked = rewriting.plan is not None or notes.coverage is not None or notes.audit is not None
-    return asked or bool(rewriting.tidy or work.reading.static or notes.count or notes.profile or work.judging.expect)
+    return asked or bool(rewriting.tidy or work.reading.static or notes.count or notes.profile or work.checking.expect)
 
 
 def copied_blindly(job: Job, work: Work, outcome: Outcome) -> bool:
@@ -128,7 +128,7 @@ def copied_blindly(job: Job, work: Work, outcome: Outcome) -> bool:
 def _asks_elsewhere(job: Job, work: Work) -> bool:
     """Whether something beside the model has to be asked: a runtime, or the framework's own file."""
     source = work.reading.source
-    if work.judging.runtime == "yes":
+    if work.checking.runtime == "yes":
         return True
     return source != "none" and (source != "auto" or find(job.path) is not None)
 
@@ -139,13 +139,13 @@ def _verdict(job: Job, work: Work, forecast: Forecast, data: bytes, found: os.st
     if exporter.name in SOURCE_FILES and work.reading.source != "none":
         return None  # what its source file would decide is to be said
     if exporter.name == "mxnet" and exporter.evidence == "graph name" and census.graph.columns is not None:
-        return None  # names tell which version it is, and those of a large graph are not listed
+        return None  # its version follows from names, and those of a large graph are not listed
     log = _quiet(forecast, work.rewriting, exporter)
     if log is None:
         return None
     constant = _constant_inputs(census, exporter, work.reading)
     verdict = Verdict(None if large else data, found, log, str(exporter), constant)
-    if work.judging.runtime == "auto" and not _judged(work, verdict, census, data, found.st_size):
+    if work.checking.runtime == "auto" and not _is_checked(work, verdict, census, data, found.st_size):
         return None  # no rule may know what is wrong, but a runtime may
     writes = job.target is not None and job.target != job.path
     if writes and census.refers and (work.notes.journal or not _beside(job)):
@@ -164,14 +164,14 @@ def _constant_inputs(census: Census, exporter: Exporter, reading: Reading) -> bo
     return listed >= constants or 0 < (census.ir_version or 0) < 4 or exporter.name in LISTING_EXPORTERS
 
 
-def _judged(work: Work, verdict: Verdict, census: Census, data: bytes, size: int) -> bool:
+def _is_checked(work: Work, verdict: Verdict, census: Census, data: bytes, size: int) -> bool:
     """Whether ONNX Runtime loads the model, or need not be asked since it is large; False, too, where the ordinary way has to
     see to that it may be asked.
     """
     if census.refers:
         return False
     if size >= files.LARGE:
-        return work.judging.moderate and size > onnx_runtime.MODERATE
+        return work.checking.moderate and size > onnx_runtime.MODERATE
     if census.functions and _expands(census):
         return False
     try:
@@ -195,7 +195,7 @@ def _fails(session: judges.Session, data: bytes) -> bool:
 
 
 def _expands(census: Census) -> bool:
-    """Whether its functions stand for too much to be put before a judge."""
+    """Whether its functions expand to too many nodes for a check."""
     bodies = {key: list(_operators(body)) for key, body in census.functions.items()}
     from rewriter.core.onnxfile.expansion import MOST, expanded
 
@@ -256,7 +256,7 @@ def copy(job: Job, work: Work, outcome: Outcome, data: bytes | None, found: os.s
         found: the file as it was when it was read.
 
     Raises:
-        RewriterError: the target may not be replaced, the system refuses, or the file was changed meanwhile.
+        RewriterError: the target may not be replaced or written, or the file was changed meanwhile.
     """
     from rewriter.app.batch.file_records import copied_stamp, file_stamp, read_stamp
 

@@ -1,4 +1,4 @@
-"""What is to be done with models, and what became of each: the records that workers are handed and hand back."""
+"""The work on models and its outcomes: records that worker processes receive and return."""
 
 from __future__ import annotations
 
@@ -82,17 +82,17 @@ class Rewriting:
 
 
 @record(frozen=True, slots=True)
-class Judging:
-    """What models and results are put before.
+class Checking:
+    """How models and results are checked.
 
     Attributes:
-        runtime: whether ONNX Runtime is asked what it refuses: of a check the model, of a repair the result. "auto": models of
-            moderate size; "yes": up to what the judges of results load.
-        moderate: "auto" leaves models out that are larger than that.
-        before: a repair, too, asks about the model as it is.
+        runtime: whether ONNX Runtime loads them: of a check the model, of a repair the result. "auto": models of moderate size;
+            "yes": up to the size at which results are checked.
+        moderate: "auto" leaves out larger models.
+        before: a repair also loads the model as it is.
         verify: also compare the numbers before and after; `inputs` is an .npz file with the model's inputs, None makes them up.
-        expect: where the framework's own numbers are, with `{dir}` and `{name}` for those of the model; None: nobody asks.
-        consumers: that are asked, too, about the model and about the result of a repair.
+        expect: the file with the outputs of the framework, with `{dir}` and `{name}` for the folder and the name of the model.
+        consumers: that also load the model and the result of a repair.
     """
 
     runtime: Literal["no", "auto", "yes"] = "no"
@@ -161,17 +161,18 @@ class Planned:
 
 @record(frozen=True, slots=True)
 class Work:
-    """What all jobs of a call share, as workers are handed it: a record for each stage of a model's way.
+    """What all jobs of a call share: a record for each stage of the work on a model.
 
     Attributes:
-        seconds: for one model; None for no limit. `memory`: bytes for the process that works on it, and for that of its judges.
+        seconds: for one model; None for no limit.
+        memory: bytes for the process that works on it, and for the process of its checks.
         steps: that follow a repair until the consumers accept its result.
         variants: the same work with other settings, for models of which a configuration says something of their own.
     """
 
     rewriting: Rewriting
     reading: Reading = field(default_factory=Reading)
-    judging: Judging = field(default_factory=Judging)
+    checking: Checking = field(default_factory=Checking)
     writing: Writing = field(default_factory=Writing)
     notes: Notes = field(default_factory=Notes)
     seconds: float | None = None
@@ -182,12 +183,12 @@ class Work:
     @property
     def runs_models(self) -> bool:
         """Whether models that load are run on made-up inputs: in a check, unless there are the framework's own."""
-        return not self.rewriting.keep and self.judging.expect is None
+        return not self.rewriting.keep and self.checking.expect is None
 
     @property
     def asks_before(self) -> bool:
         """Whether ONNX Runtime is asked about the model as it is."""
-        return self.judging.runtime != "no" and (self.judging.before or not self.rewriting.keep)
+        return self.checking.runtime != "no" and (self.checking.before or not self.rewriting.keep)
 
     def everywhere(self, change: Callable[[Work], Work]) -> Work:
         """The work with the same change in itself and in its variants."""

@@ -1,12 +1,12 @@
-"""What `--target`, `--ask` and `--consumer-env` say together: who is asked, which rules run, and which steps follow."""
+"""`--target`, `--ask` and `--consumer-env` together: which consumers load the models, which rules run, which steps follow."""
 
 from __future__ import annotations
 
 import argparse
 
 from rewriter.app.batch.work import Planned
-from rewriter.app.cli.output import say
-from rewriter.app.cli.selection import codes, load, target_names
+from rewriter.app.cli.output import print_message
+from rewriter.app.cli.selection import choose, codes, load, target_names
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
 from rewriter.trust.consumers.consumer_verdict import Consumer
@@ -29,14 +29,14 @@ class Asking:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
-        self._ask = getattr(args, "ask", None)  # of fix whether, of check whom; a plan asks nobody
+        self._ask = getattr(args, "ask", None)  # of fix a truth value, of check names; a plan asks no consumer
         self._targets = target_names(args)
         self._recipes = recipes_of(self._targets)
         self.consumers = tuple(_found(name, args.consumer_env) for name in self._names())
         self.steps = tuple(self._planned()) if self._ask is True else ()
         if self._ask is False:
             for recipe in self._recipes:
-                say(f"rewriter: note: {clean(unasked(recipe))}")
+                print_message(f"rewriter: note: {clean(unasked(recipe))}")
 
     def _names(self) -> list[str]:
         """The consumers that are to be asked."""
@@ -61,7 +61,7 @@ class Asking:
         args = self._args
         ignore = [*codes(args.ignore), *(code for recipe in self._recipes for code in recipe.ignore)]
         known = load(args.rules, quiet=True).with_settings(args.set)
-        return known.select([*codes(args.select), *words] if words else codes(args.select), ignore, targets, guess=args.guess)
+        return choose(args, known, [*codes(args.select), *words], ignore, targets)
 
     def _planned(self) -> list[Planned]:
         actions = dict.fromkeys(step.action for recipe in self._recipes for step in recipe.steps if step.action != "static")

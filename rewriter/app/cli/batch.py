@@ -7,23 +7,21 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext, redirect_stdout
+from contextlib import closing, nullcontext, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from rewriter.app.batch.job import do
 from rewriter.app.batch.jobs import check_results, find_models, plan, without_results
 from rewriter.app.batch.outcome_records import FINDINGS, OK, Command, Totals
 from rewriter.app.batch.processes import run_all
 from rewriter.app.batch.urls import STDOUT, is_remote, is_url
-from rewriter.app.batch.work import Job, Judging, Notes, Outcome, Reading, Rewriting, Work, Writing
+from rewriter.app.batch.work import Checking, Job, Notes, Outcome, Reading, Rewriting, Work, Writing
 from rewriter.app.cli.configured import unused, vary
-from rewriter.app.cli.console_report import (
-    ConsoleReport,
-    fix_command,
-    progress,
-)
+from rewriter.app.cli.console_report import ConsoleReport, fix_command
 from rewriter.app.cli.options import limits_of, runtime_choice
-from rewriter.app.cli.output import check_stdout, model_to_stdout, say, style_of
+from rewriter.app.cli.output import check_stdout, model_to_stdout, print_message, style_of
+from rewriter.app.cli.progress_bar import progress
 from rewriter.app.cli.selection import selected
 from rewriter.app.report.terminal import profile_lines, summary_line
 from rewriter.core.engine.limits import Limits
@@ -35,7 +33,11 @@ from rewriter.core.record import replace
 from rewriter.workbench.style import clean
 
 if TYPE_CHECKING:
-    from rewriter.app.cli.resumed import Resumed
+    from rewriter.app.batch.result_folder import ResultFolder
+    from rewriter.core.engine.firing_audit import FiringAudit
+    from rewriter.core.graph.model import Model
+    from rewriter.core.log import Firing
+    from rewriter.workbench.surgery.opened import Opened
 
 
 def run_batch(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -> int:
@@ -62,7 +64,7 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
         from rewriter.core.engine.firing_audit import FiringAudit
 
         notes = replace(work.notes, audit=FiringAudit(snapshots=snapshots(args.report, len(jobs))))
-        work = replace(work, judging=replace(work.judging, before=command != "check"), notes=notes)
+        work = replace(work, checking=replace(work.checking, before=command != "check"), notes=notes)
     work, jobs = vary(work, jobs, args)
     batch = _Batch(command, jobs, work, args, keeps=reports)
     batch.run(interruption)
@@ -86,13 +88,55 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
     if args.format != "json":
         sys.stdout.flush()
         summary = batch.totals.summary(seconds)
-        say(summary_line(command, summary))
+        print_message(summary_line(command, summary))
         if command == "check" and args.format == "text" and (advice := fix_command(args) if summary.firings else batch.advice):
             print(f"next: {advice}", file=sys.stderr)  # never broken, so that it can be copied
     if interruption.number:
-        more = "; continue with --resume" if batch.resumed is not None else ""
-        say(f"interrupted: {batch.totals.models:,} of {len(jobs):,} done{more}")
+        more = "; continue with --resume" if batch.results is not None else ""
+        print_message(f"interrupted: {batch.totals.models:,} of {len(jobs):,} done{more}")
     return code
+
+
+def one_run(
+    command: Command, source: Opened, args: argparse.Namespace, change: Callable[[Work], Work]
+) -> tuple[Work, Outcome, Model | None]:
+    """Runs the selected rules on a single model, which is read once, and writes nothing.
+
+    Args:
+        command: whose defaults hold.
+        source: the model.
+        args: the options that select rules.
+        change: of the work, before it is done.
+
+    Returns:
+        The work, what became of it, and the model as the run left it; None if nothing can fire, so that it was not loaded.
+
+    Raises:
+        RewriterError: the rules cannot be used, or the model cannot be read.
+    """
+    work, (job,) = vary(make_work(command, args), [Job(str(source.file))], args)
+    work = change(work.variants[job.variant] if work.variants else work)
+    outcome = Outcome(job.path)
+    return work, outcome, do(job, work, outcome)
+
+
+def firings_of(source: Opened, args: argparse.Namespace, audit: FiringAudit, limits: Limits) -> tuple[list[Firing], Model]:
+    """The firings that `check` finds in a model, with the pictures that `audit` asks for, and the model.
+
+    Guesses are not tried: they take as long again, and are no firings.
+
+    Raises:
+        RewriterError: the rules cannot be used, or the model cannot be read.
+    """
+
+    def audited(work: Work) -> Work:
+        rewriting = replace(work.rewriting, rules=replace(work.rewriting.rules, questions=()), limits=limits)
+        checking, notes = replace(work.checking, runtime="no"), replace(work.notes, audit=audit)
+        return replace(work, rewriting=rewriting, checking=checking, notes=notes)
+
+    _, outcome, model = one_run("check", source, args, audited)
+    assert model is not None and outcome.log is not None  # an audit loads every model
+    return outcome.log.firings, model
 
 
 def _used_files(jobs: Sequence[Job], args: argparse.Namespace) -> Iterator[str]:
@@ -119,22 +163,20 @@ class _Batch:
         self.totals = Totals(command, args.rules, keeps=keeps)
         self.profile = Profile()
         self.advice = ""
-        self.resumed: Resumed | None = None
+        self.results: ResultFolder | None = None
         if getattr(args, "out", None) is not None and not is_url(args.out):
-            from rewriter.app.cli.resumed import Resumed
-
-            self.resumed = Resumed(command, jobs, work, args)
-        self._work = work if self.resumed is None else self.resumed.work
+            self.results = _result_folder(command, jobs, work, args)
+        self._work = work if self.results is None else self.results.work
 
     def run(self, interruption: Interruption) -> None:
         """Does the jobs that are to be done."""
-        if self.resumed is None:
+        if self.results is None:
             self._do(list(enumerate(self._jobs)), interruption)
             return
-        with self.resumed as left:
-            for number, record in self.resumed.earlier():
+        with closing(self.results):
+            for number, record in self.results.earlier():
                 self.totals.add_record(number, record)
-            self._do(left, interruption)
+            self._do(self.results.left, interruption)
 
     def _do(self, numbered: Sequence[tuple[int, Job]], interruption: Interruption) -> None:
         jobs = [job for _, job in numbered]
@@ -148,8 +190,8 @@ class _Batch:
                 if self._command == "optimize" and outcome.log is not None and not self._args.verbose:
                     # what an unknown fact kept from being made smaller is no defect, and there is much of it
                     outcome.log.blocked = [blocked for blocked in outcome.log.blocked if blocked.error]
-                if self.resumed is not None:
-                    self.resumed.note(number, outcome)
+                if self.results is not None:
+                    self.results.note(number, outcome)
                 self.totals.add(number, outcome)
                 if outcome.profile is not None:
                     self.profile.add(outcome.profile)
@@ -159,7 +201,7 @@ class _Batch:
 
             try:
                 for outcome in self._outcomes(jobs, finish, interruption):
-                    console.tell(outcome)
+                    console.print_outcome(outcome)
             except Interrupted:
                 pass
             console.end()
@@ -176,10 +218,23 @@ class _Batch:
 
     def warn(self) -> None:
         """Says which suppressions of a configuration suppressed nothing, where all models were read."""
-        if self.totals.failed or (self.resumed is not None and self.resumed.skipped):
+        if self.totals.failed or (self.results is not None and self.results.skipped):
             return
         for one in unused(self._args, self._used, self._jobs):
-            say(f"{clean(one.origin)}: warning: this suppression of {clean(one.rule)} suppresses nothing")
+            print_message(f"{clean(one.origin)}: warning: this suppression of {clean(one.rule)} suppresses nothing")
+
+
+def _result_folder(command: Command, jobs: Sequence[Job], work: Work, args: argparse.Namespace) -> ResultFolder:
+    """The folder of `--out`; prints what earlier runs have done."""
+    from rewriter.app.batch.result_folder import ResultFolder
+
+    limits = {"seconds": work.seconds, "memory": None if args.memory_limit is None else work.memory}
+    journal = None if args.journal is None else Path(args.journal)
+    mode: Literal["all", "resume", "update"] = "resume" if args.resume else "update" if args.update else "all"
+    folder = ResultFolder(command, jobs, work, Path(args.out), journal, mode, limits)
+    for message in folder.messages:
+        print_message(message)
+    return folder
 
 
 def _name_files(outcome: Outcome, args: argparse.Namespace) -> None:
@@ -195,7 +250,7 @@ def _name_files(outcome: Outcome, args: argparse.Namespace) -> None:
 
 def _say_profile(total: Profile) -> None:
     for line in profile_lines(total, style_of(sys.stderr)):
-        say(line)
+        print_message(line)
 
 
 def make_work(command: Command, args: argparse.Namespace) -> Work:
@@ -222,7 +277,7 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
             tidy=getattr(args, "tidy", False),
         ),
         Reading(args.source, args.constant_inputs, static=tuple(getattr(args, "static", ()))),
-        Judging(
+        Checking(
             runtime=getattr(args, "ask_runtime", "no"),
             moderate=getattr(args, "moderate", True),
             before=command == "fix",
@@ -275,7 +330,7 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
             read_inputs(args.inputs)  # a bad file is one error, before any work is done
     folder = os.path.dirname(args.output or "")
     if folder and not is_remote(args.output) and not os.path.isdir(folder):
-        say(f"rewriter: note: the folder {clean(folder)} does not exist and is created for the result")
+        print_message(f"rewriter: note: the folder {clean(folder)} does not exist and is created for the result")
     targets = {"output": args.output, "out": args.out, "in_place": args.in_place}
     found = find_models(args.paths, leave_out=args.out, skip="" if any(targets.values()) else ending)
     jobs = plan(found, **targets, ending=ending)
@@ -294,7 +349,7 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
 def _without_results(jobs: list[Job]) -> list[Job]:
     left = without_results(jobs)
     if len(left) < len(jobs):
-        say(f"{len(jobs) - len(left)} of {len(jobs)} results exist and were skipped")
+        print_message(f"{len(jobs) - len(left)} of {len(jobs)} results exist and were skipped")
     return left
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewriter.app.batch.work import Job, Work
-from rewriter.app.cli.selection import codes, load, target_names, wanted_files
+from rewriter.app.cli.selection import choose, codes, load, target_names
 from rewriter.app.configuration import SETTINGS, candidates
 from rewriter.core.errors import RewriterError
 from rewriter.core.record import replace
@@ -62,8 +62,7 @@ def _variant(work: Work, args: argparse.Namespace, found: Configuration, tables:
     try:
         typed = [line for line in args.set if args.origins["set"].endswith("--set")]
         known = load(args.rules, quiet=True).with_settings([*values["set"][0], *typed])
-        selection = codes(values["select"][0]), codes(values["ignore"][0]), target_names(args)
-        rules = known.select(*selection, guess=args.guess, files=wanted_files(args, known))
+        rules = choose(args, known, codes(values["select"][0]), codes(values["ignore"][0]), target_names(args))
         source = values["source"][0]
         if source not in ("auto", "none") and source != args.source:
             from rewriter.trust.source.find import load_source
@@ -128,14 +127,14 @@ def _configuration(path: str | None) -> Configuration | None:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from rewriter.app.cli.output import answer_json, tell
+    from rewriter.app.cli.output import answer_json, print_line
 
     found: Configuration | None = args.configuration
     settings = {name: getattr(args, name.replace("-", "_")) for name in args.origins}
     if getattr(args, "format", "text") == "json":
         answer_json(args, _object(found, settings, args))
         return
-    tell(f"configuration: {'none' if found is None else clean(str(found.path))}")
+    print_line(f"configuration: {'none' if found is None else clean(str(found.path))}")
     rows = [(f"{name} = {_shown(value)}", args.origins[name]) for name, value in settings.items()]
     for table in () if found is None else found.per_path:
         rows.append((f"for {', '.join(table.patterns)}:", table.origin))
@@ -146,7 +145,7 @@ def _show(args: argparse.Namespace) -> None:
         rows.append((f"suppress {one.rule}{where}{models}: {one.reason}", one.origin))
     width = min(max(len(clean(left)) for left, _ in rows), 60)
     for left, right in rows:
-        tell(f"{clean(left).ljust(width)}  {clean(right)}", hang=width + 2)
+        print_line(f"{clean(left).ljust(width)}  {clean(right)}", hang=width + 2)
 
 
 def _object(found: Configuration | None, settings: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a call of `fix`, `optimize` or `check` prints, model by model and at the end, and the reports that it writes."""
+"""What a call of `fix`, `optimize` or `check` prints, model by model and at the end."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import argparse
 import os
 import re
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from rewriter.app.batch.outcome_records import Command, answers_to
 from rewriter.app.batch.urls import STDOUT
 from rewriter.app.batch.work import Outcome
-from rewriter.app.cli.output import folded, say, style_of, tell
+from rewriter.app.cli.output import print_message, style_of
 from rewriter.app.report.document import pattern_of
 from rewriter.app.report.terminal import (
     check_lines,
@@ -34,74 +32,14 @@ from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
+    from rewriter.app.cli.progress_bar import Display
     from rewriter.app.report.consumer_lines import VerdictCounts
     from rewriter.trust.consumers.consumer_verdict import Verdict
 
 
-# A progress bar on a terminal, nothing elsewhere: there the lines of the results show how far it is.
-
-
-class Display:
-    """Where lines of results go while jobs run, and how far they are. This one has no bar."""
-
-    def advance(self, *, failed: bool) -> None:
-        """Counts another finished one."""
-
-    def show(self, *lines: str) -> None:
-        """Prints lines of results to stdout."""
-        for line in lines:
-            tell(line)
-
-
-class _Bar(Display):
-    def __init__(self, bar: Progress, task: TaskID) -> None:
-        self._bar = bar
-        self._task = task
-        self._failures = self._done = 0
-        self._started = time.monotonic()
-
-    def advance(self, *, failed: bool) -> None:
-        self._failures += failed
-        self._done += 1
-        rate = f"{self._done / max(time.monotonic() - self._started, 1e-3):.3g}/s"
-        self._bar.update(self._task, advance=1, failed=f"{self._failures} failed, " if self._failures else "", rate=rate)
-
-    def show(self, *lines: str) -> None:
-        """Above the bar when both are on the terminal."""
-        from rich.text import Text
-
-        if not sys.stdout.isatty():
-            super().show(*lines)
-            return
-        for line in lines:
-            self._bar.console.print(Text.from_ansi(folded(line, sys.stdout)), soft_wrap=True)
-
-
-@contextmanager
-def progress(total: int, what: str = "models") -> Iterator[Display]:
-    """The display for so many of something: a bar on stderr when that is a terminal and there is more than one."""
-    if total < 2 or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield Display()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.fields[failed]}" + what, markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}", markup=False),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
-        yield _Bar(bar, bar.add_task("", total=total, failed="", rate=""))
-
-
 # What is printed of models as they come, and of all of them at the end.
 
-MAX_HELD = 10_000
+MAX_WAITING = 10_000
 """Lines of a check that are printed at the end, behind the models that ONNX Runtime rejects."""
 
 
@@ -118,14 +56,14 @@ class ConsoleReport:
         self._blocked: Counter[str] = Counter()
         self._titles: dict[str, str] = {}
         self._rejected: dict[str, str] = {}
-        self._held: list[str] = []
+        self._waiting: list[str] = []
         self._verdicts: VerdictCounts | None = None
         self.advice = ""
 
-    def tell(self, outcome: Outcome) -> None:
+    def print_outcome(self, outcome: Outcome) -> None:
         args = self._args
         if outcome.error and args.format != "github":
-            say(failure(outcome, style_of(sys.stderr), debug=args.debug))
+            print_message(failure(outcome, style_of(sys.stderr), debug=args.debug))
         if args.format != "text" or outcome.log is None or outcome.error:
             return
         if outcome.asked:
@@ -137,17 +75,17 @@ class ConsoleReport:
                 self._blocked[rule] += 1
                 self._titles[rule] = title
             log = replace(log, blocked=[blocked for blocked in log.blocked if blocked.error])
-        if not (outcome.changed or self._models == 1 or args.verbose or _noted(outcome, log)):
+        if not (outcome.changed or self._models == 1 or args.verbose or _has_remarks(outcome, log)):
             return
-        lines = [*(self._checked(outcome, log) if self._command == "check" else self._done(outcome, log))]
-        if self._command == "check" and self._models > 1 and not outcome.refusal and len(self._held) < MAX_HELD:
-            self._held += lines
+        lines = [*(self._check_lines(outcome, log) if self._command == "check" else self._repair_lines(outcome, log))]
+        if self._command == "check" and self._models > 1 and not outcome.refusal and len(self._waiting) < MAX_WAITING:
+            self._waiting += lines
         else:
             self._display.show(*lines)
 
     def end(self) -> None:
-        """What was held back, and what was only counted: rules that an unknown fact kept from deciding."""
-        self._display.show(*self._held)
+        """Prints the lines that were kept for the end, and how many models an unknown fact blocked a rule in."""
+        self._display.show(*self._waiting)
         for rule, models in sorted(self._blocked.items()):
             line = f"{self._style.paint('yellow', 'blocked')} {rule} in {counted(models, 'model')}: {clean(self._titles[rule])}"
             self._display.show(line)
@@ -163,11 +101,11 @@ class ConsoleReport:
         self._verdicts = self._verdicts or VerdictCounts()
         self._verdicts.add(path, verdicts)
 
-    def _checked(self, outcome: Outcome, log: Log) -> Iterator[str]:
+    def _check_lines(self, outcome: Outcome, log: Log) -> Iterator[str]:
         """What a check found in one model."""
         style, head = self._style, list[str]()
         if outcome.refusal:
-            known = self._rejected if len(self._rejected) < MAX_HELD else {}
+            known = self._rejected if len(self._rejected) < MAX_WAITING else {}
             like = known.setdefault(pattern_of(outcome.refusal), outcome.path)
             answers = self._answers(outcome)
             advice = ": run `rewriter fix`" if self._models == 1 else ""
@@ -186,7 +124,7 @@ class ConsoleReport:
 
             yield from verdict_lines(outcome.asked, f"{clean(outcome.path)}: ", style)
 
-    def _done(self, outcome: Outcome, log: Log) -> Iterator[str]:
+    def _repair_lines(self, outcome: Outcome, log: Log) -> Iterator[str]:
         """What a repair or an optimization did to one model: whether it loads now, what was done, and what is left."""
         style, command = self._style, self._command
         what = counted(len(log.firings), "rewrite") if log.firings else "tidied" if outcome.changed else "unchanged"
@@ -228,7 +166,7 @@ class ConsoleReport:
         return {rule.code: "" if rule.default or self._rules.get(rule.code) else f"runs {when_asked(rule)}" for rule in rules}
 
     def _fixes(self, log: Log) -> dict[str, str]:
-        """What the rules do that fired, where their authors say it."""
+        """The `Fix:` paragraphs of the rules that fired."""
         said = {code: rule.paragraphs.get("Fix", "") for code in log.counts if (rule := self._rules.get(code)) is not None}
         return {code: text for code, text in said.items() if text}
 
@@ -243,7 +181,7 @@ def _advice(outcome: Outcome, answers: Mapping[str, str], args: argparse.Namespa
     return f"rewriter new MY001 --from {name} --around {quote(clean(node))} -o MY001.rules" if node else ""
 
 
-def _noted(outcome: Outcome, log: Log) -> bool:
+def _has_remarks(outcome: Outcome, log: Log) -> bool:
     """Whether there is something to print about a model that did not change."""
     said = log.stops or log.notes or log.rolled_back or log.suppressed or log.questions or log.blocked
     wrong = outcome.expectation is not None and outcome.expectation.wrong

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import NoReturn
 
-from rewriter.app.cli.output import say, wants_color
+from rewriter.app.cli.output import print_message, wants_color
 from rewriter.app.cli.program import COMMANDS, make_parser
 from rewriter.core.errors import RewriterError, reason
 from rewriter.workbench.style import clean
@@ -56,10 +56,10 @@ def main(argv: Sequence[str] | None = None, staging: str | None = None) -> int:
         sys.stdout.flush()
         return code
     except RewriterError as error:
-        say(_shown(error))
+        print_message(_shown(error))
         return BAD_INPUT
     except MemoryError:
-        say("rewriter: error: out of memory: the command needs more than three quarters of the machine's memory")
+        print_message("rewriter: error: out of memory: the command needs more than three quarters of the machine's memory")
         return BAD_INPUT
     except KeyboardInterrupt as error:
         print("terminated" if isinstance(error, _Terminated) else "interrupted", file=sys.stderr)
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None, staging: str | None = None) -> int:
         if error.errno not in _FULL:
             return _internal(error, debug=args.debug or bool(os.environ.get("REWRITER_DEBUG")))
         _drop_output()
-        say(f"rewriter: error: the results cannot be printed: {reason(error)}")
+        print_message(f"rewriter: error: the results cannot be printed: {reason(error)}")
         return BAD_INPUT
     except Exception as error:
         return _internal(error, debug=args.debug or bool(os.environ.get("REWRITER_DEBUG")))
@@ -180,5 +180,5 @@ def _internal(error: Exception, *, debug: bool) -> int:
         traceback.print_exception(error)
     kind = type(error).__name__
     hint = "" if debug else " (--debug shows the traceback)"
-    say(f"rewriter: internal error: {kind}: {clean(str(error))}; please report it{hint}")
+    print_message(f"rewriter: internal error: {kind}: {clean(str(error))}; please report it{hint}")
     return INTERNAL

@@ -1,14 +1,14 @@
 """Every option once, by its name, and what a command is declared with.
 
 A command in `commands` names the options that it has. `program` makes its parser of the names, `completion` the
-words that a shell offers, and the pages of the commands are made of the parsers. Whoever adds an option writes a row of
-`OPTIONS`.
+words that a shell offers, and the pages of the commands are made of the parsers. To add an option, write a row of `OPTIONS`.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rewriter.core.record import record, replace
@@ -28,7 +28,7 @@ class Switch(argparse.BooleanOptionalAction):
 
 
 class Edit(argparse.Action):
-    """Keeps edits of all kinds in one list, in the order in which they are given."""
+    """Keeps edits of all kinds in one list, in the order of the command line."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
@@ -37,44 +37,22 @@ class Edit(argparse.Action):
         namespace.edits = [*before, (str(option_string).removeprefix("--"), values)]
 
 
-def count(text: str) -> int:
-    """A positive integer."""
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if not 1 <= number <= 1_000_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
-    return number
+def _number(kind: type[int] | type[float], is_valid: Callable[[float], bool], words: str) -> Callable[[str], Any]:
+    """A reader of numbers of a kind; the error message has the words for valid ones."""
+
+    def read(text: str) -> Any:
+        with suppress(ValueError):
+            if is_valid(number := kind(text)):
+                return number
+        raise argparse.ArgumentTypeError(f"{text!r} is not {words}")
+
+    return read
 
 
-def steps(text: str) -> int:
-    """A small number, or none at all."""
-    if not (text.isascii() and text.isdigit() and int(text) <= 100):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of steps, 0 to 100")
-    return int(text)
-
-
-def seconds(text: str) -> float:
-    """A positive time."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds")
-    return number
-
-
-def tolerance(text: str) -> float:
-    """A number that is not negative."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a tolerance, as 1e-4")
-    return number
+count = _number(int, lambda number: 1 <= number <= 1_000_000_000, "a positive number")
+steps = _number(int, lambda number: 0 <= number <= 100, "a number of steps, 0 to 100")
+seconds = _number(float, lambda number: 0 < number < 1e9, "a time in seconds")
+tolerance = _number(float, lambda number: 0 <= number < float("inf"), "a tolerance, as 1e-4")
 
 
 def static_shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -150,7 +128,7 @@ class Group:
 
 @record(frozen=True, slots=True)
 class OneOf:
-    """Options of which at most one is given, or exactly one."""
+    """Options of which a call may have at most one, or needs exactly one."""
 
     options: tuple[Element, ...]
     is_required: bool = False
@@ -210,15 +188,15 @@ def command(
     name: str,
     help: str,
     *arguments: Entry,
-    description: str,
     epilog: str,
     options: tuple[Element, ...] = (),
     is_abbreviated: bool = True,
     **defaults: Any,
 ) -> Callable[[Callable[[argparse.Namespace], int]], Callable[[argparse.Namespace], int]]:
-    """Declares a command of the function that stands below, with a description and examples."""
+    """Declares a command of the function that stands below, with examples. Its docstring is the description in the help."""
 
     def register(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+        description = " ".join((run.__doc__ or "").split())
         COMMANDS_BY_NAME[name] = Command(name, help, description, epilog, arguments, options, run, is_abbreviated, defaults)
         return run
 
@@ -335,7 +313,7 @@ OPTIONS: dict[str, Option] = {
     "max-firings": Option("stop rewriting a model after N rewrites", "N", type=count),
     "timeout": Option("stop rewriting a model after so many seconds", "SECONDS", type=seconds),
     "runtime": Option("whether ONNX Runtime {what} (default)", default="auto", choices=("auto", "yes", "no")),
-    # what is told
+    # what is printed
     "format": Option("format of the printed results (default: text)", choices=("text", "json"), default="text"),
     "report": _several(
         "FILE",
@@ -601,7 +579,7 @@ def result(output: str = "", stamp: bool = True) -> tuple[Element, ...]:
     return Group("the result", options), "format"
 
 
-# What options say together.
+# Settings that several options decide together.
 
 
 def limits_of(args: argparse.Namespace, seconds: float | None = None) -> dict[str, Any]:
@@ -626,7 +604,7 @@ def runtime_choice(choice: str) -> str:
     Raises:
         RewriterError: it is to be asked, and is not installed.
     """
-    from rewriter.app.cli.output import say
+    from rewriter.app.cli.output import print_message
     from rewriter.core.errors import RewriterError, install
     from rewriter.trust.proof.onnx_runtime import installed
 
@@ -634,5 +612,5 @@ def runtime_choice(choice: str) -> str:
         raise RewriterError(f"--runtime needs ONNX Runtime; install it with: {install('verify')}")
     if choice == "auto" and not installed():
         missing = "ONNX Runtime is not installed, so results were not tested with it"
-        say(f"rewriter: note: {missing}. To enable: {install('verify')}")
+        print_message(f"rewriter: note: {missing}. To enable: {install('verify')}")
     return choice if installed() else "no"

@@ -11,8 +11,10 @@ from rewriter.workbench.style import Style, fold
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from rewriter.app.report.printout import Printout
 
 
 def wants_color(stream: TextIO) -> bool:
@@ -29,25 +31,24 @@ def style_of(stream: TextIO) -> Style:
     return Style(wants_color(stream))
 
 
-def tell(line: str, hang: int = 4) -> None:
+def print_line(line: str, hang: int = 4) -> None:
     """A line of results; on a terminal that is narrower it goes on below, indented by `hang`."""
     print(folded(line, sys.stdout, hang))
 
 
-def say(text: str) -> None:
+def print_message(text: str) -> None:
     """Everything that is no result. What has several lines is laid out already and stays so."""
     print(text if "\n" in text else folded(text, sys.stderr), file=sys.stderr)
 
 
-def answer(
-    args: Namespace, as_json: Callable[[], Mapping[str, Any]], as_lines: Callable[[Style], Iterable[str]], hang: int = 4
-) -> None:
-    """Prints what a command found, as `--format` wants it."""
+def answer(args: Namespace, printout: Printout, code: int = 0) -> int:
+    """Prints what a command found, as `--format` wants it; returns the exit code."""
     if args.format == "json":
-        answer_json(args, as_json())
-        return
-    for line in as_lines(style_of(sys.stdout)):
-        tell(line, hang)
+        answer_json(args, printout.data())
+    else:
+        for line in printout.lines(style_of(sys.stdout)):
+            print_line(line, printout.hang)
+    return code
 
 
 def answer_json(args: Namespace, found: Mapping[str, Any]) -> None:

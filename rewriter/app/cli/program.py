@@ -102,7 +102,7 @@ class _Grouped(Lines, argparse.RawDescriptionHelpFormatter):
 
 
 class Program(Parser):
-    """What a command line is read with; what it refuses is told in one line, with what may have been meant."""
+    """The parser of a command line. An error is one line, with the nearest command or option."""
 
     commands: argparse._SubParsersAction[Any]
 
@@ -111,21 +111,21 @@ class Program(Parser):
         name = next((word for word in words[:1] if not word.startswith("-")), None)
         if name is not None and name not in COMMANDS and (name.endswith(".onnx") or os.path.isdir(name)):
             where = f"--out {name.rstrip('/')}.fixed" if os.path.isdir(name) else f"-o {name.removesuffix('.onnx')}.fixed.onnx"
-            self.refuse(f"'{name}' is no command", "", (), f"to repair it: rewriter fix {name} {where}")
+            self.reject(f"'{name}' is no command", "", (), f"to repair it: rewriter fix {name} {where}")
         if name is not None and name not in COMMANDS:
-            self.refuse(f"there is no command '{name}'", name, COMMANDS, "`rewriter --help` lists them")
+            self.reject(f"there is no command '{name}'", name, COMMANDS, "`rewriter --help` lists them")
         found, rest = self.parse_known_args(words)
         if rest:
             unknown = next((word for word in rest if word.startswith("-")), None)
             if unknown is None:
-                self.refuse(f"'{rest[0]}' is one argument too many", "", (), f"`rewriter {name} --help` lists them")
+                self.reject(f"'{rest[0]}' is one argument too many", "", (), f"`rewriter {name} --help` lists them")
             options = self.commands.choices[name]._option_string_actions if name else self._option_string_actions
             where = f"`rewriter {name}`" if name else "`rewriter`"
             word = unknown.partition("=")[0]
-            self.refuse(f"{where} has no option '{word}'", word, options, f"`rewriter {name or ''} --help` lists them")
+            self.reject(f"{where} has no option '{word}'", word, options, f"`rewriter {name or ''} --help` lists them")
         return found
 
-    def refuse(self, message: str, word: str, known: Iterable[str], otherwise: str) -> NoReturn:
+    def reject(self, message: str, word: str, known: Iterable[str], otherwise: str) -> NoReturn:
         """Ends the program with exit code 2."""
         from difflib import get_close_matches
 

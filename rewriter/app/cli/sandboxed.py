@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, words: Sequence[str]) -> int:
     from rewriter.core.onnxfile.write import temporary_folder
 
     program = _bwrap()
-    _refuse(args)
+    _check_options(args)
     with temporary_folder() as staging, _results(args) as writable:
         sandbox = Sandbox(program, _readable(args), [*writable, str(staging)])
         start = f"from rewriter.app.cli.main import entry; entry({str(staging)!r})"
@@ -54,8 +54,8 @@ def _bwrap() -> str:
     return found
 
 
-def _refuse(args: argparse.Namespace) -> None:
-    """Refuses what needs the network, or would be written where models are read."""
+def _check_options(args: argparse.Namespace) -> None:
+    """Rejects options that need the network, or results in a folder from which models are read."""
     from rewriter.core.onnxfile.write import check_target
 
     if args.scheduler is not None:
@@ -123,7 +123,7 @@ def _results(args: argparse.Namespace) -> Iterator[list[str]]:
     if getattr(args, "out", None) is None:
         yield []
         return
-    from rewriter.app.cli.resumed import journal_of
+    from rewriter.app.batch.result_folder import journal_of
     from rewriter.core.onnxfile.write import make_folder
 
     journal = journal_of(Path(args.out)) if args.journal is None else Path(args.journal)
@@ -141,7 +141,7 @@ def _results(args: argparse.Namespace) -> Iterator[list[str]]:
             if is_new_journal and not os.path.getsize(journal):
                 os.unlink(journal)
             if is_new_folder:
-                os.rmdir(args.out)  # which the system refuses if something is in it
+                os.rmdir(args.out)  # which fails if something is in it
 
 
 def _command_line(args: argparse.Namespace, words: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 
-from rewriter.app.cli.output import say, wants_color
+from rewriter.app.cli.output import print_message, wants_color
 from rewriter.app.configuration import rule_paths
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.diagnostics import render_all
@@ -32,22 +32,29 @@ def selected(args: argparse.Namespace) -> RuleSet:
     """
     known = load(args.rules).with_settings(args.set)
     select, targets = codes(args.select), target_names(args)
-    rules = known.select(select, codes(args.ignore), targets, guess=args.guess, files=wanted_files(args, known))
+    rules = choose(args, known, select, codes(args.ignore), targets)
     for code, name in known.settings if args.origins["set"].endswith("--set") else ():
         if rules.get(code) is None:
-            say(f"rewriter: warning: {code}.{name} is set, but {code} is not selected")
+            print_message(f"rewriter: warning: {code}.{name} is set, but {code} is not selected")
     meant = targets_meant(targets, known)
     lossy = [rule.code for rule in known if not meant.isdisjoint(rule.targets) and rules.get(rule.code) is None]
     if lossy and not select:
-        say(f"rewriter: note: for {', '.join(targets)}, but only when selected: {', '.join(map(clean, lossy))}")
+        print_message(f"rewriter: note: for {', '.join(targets)}, but only when selected: {', '.join(map(clean, lossy))}")
     if args.rules and not select:
         shipped = set(find_rule_files(None))
         asked = [rule.code for rule in known if rules.get(rule.code) is None and rule.path not in shipped]
         guesses = {rule.code for rule in rules.questions}
         asked = [code for code in asked if code not in lossy and code not in guesses]
         if asked:
-            say(f"rewriter: note: these rules run only when selected: {', '.join(map(clean, asked))}")
+            print_message(f"rewriter: note: these rules run only when selected: {', '.join(map(clean, asked))}")
     return rules
+
+
+def choose(
+    args: argparse.Namespace, known: RuleSet, select: Sequence[str], ignore: Sequence[str], targets: Sequence[str]
+) -> RuleSet:
+    """The rules of some codes and targets, with the guesses and the rule files that the call names."""
+    return known.select(select, ignore, targets, guess=args.guess, files=wanted_files(args, known))
 
 
 def wanted_files(args: argparse.Namespace, known: Iterable[Rule]) -> frozenset[str]:
@@ -66,7 +73,7 @@ def load(paths: Sequence[str] | None, *, quiet: bool = False) -> RuleSet:
     """
     rules = load_rules(rule_paths(paths))
     if rules.warnings and paths and not quiet:
-        say(render_all(rules.warnings, rules.sources, wants_color(sys.stderr)))
+        print_message(render_all(rules.warnings, rules.sources, wants_color(sys.stderr)))
     if paths and not len(rules):
         raise RewriterError(f"{', '.join(paths)}: there is no rule in it")
     return rules

@@ -1,4 +1,4 @@
-"""What the commands that cut, join and edit models share: where results go, and what is told of them."""
+"""What the commands that cut, join and edit models share: where results go, and what is printed about them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rewriter.app.batch.urls import STDOUT, is_url
 from rewriter.app.cli.options import LONG, limits_of, runtime_choice
-from rewriter.app.cli.output import answer_json, check_stdout, model_to_stdout, style_of, tell
+from rewriter.app.cli.output import answer_json, check_stdout, model_to_stdout, print_line, style_of
 from rewriter.core.errors import RewriterError
 from rewriter.workbench.style import Style, clean
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 @contextmanager
 def limited(args: argparse.Namespace) -> Iterator[None]:
-    """The limits of a command: of time mostly for copying, which large weights take; judges have their usual time.
+    """The limits of a command: of time mostly for copying large weights; checks have their usual time.
 
     Raises:
         RewriterError: it was not done within them.
     """
-    from rewriter.core.isolation.budget import SECONDS as OF_JUDGES
+    from rewriter.core.isolation.budget import SECONDS as OF_CHECKS
     from rewriter.core.isolation.budget import Budget, budgeted, within_limits
 
     limits = limits_of(args, LONG)
-    with within_limits(**limits), budgeted(Budget(min(limits["seconds"], OF_JUDGES), limits["memory"])):
+    with within_limits(**limits), budgeted(Budget(min(limits["seconds"], OF_CHECKS), limits["memory"])):
         yield
 
 
@@ -45,7 +45,7 @@ def checks_of(args: argparse.Namespace) -> Checks:
 
 
 def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence[str]) -> None:
-    """Refuses, before anything is done, what cannot be written.
+    """Checks, before any work, that the results can be written.
 
     Raises:
         RewriterError: a result exists already, or is one of the inputs.
@@ -84,7 +84,7 @@ def one_result(args: argparse.Namespace, make: Callable[[Opened, Checks], Surger
 
 
 def deliver(args: argparse.Namespace, source: Opened, done: Surgery) -> int:
-    """Writes one result and tells of it; returns 0."""
+    """Writes one result and prints what was done; returns 0."""
     from rewriter.app.report.comparison_lines import comparison_lines
 
     differences = _differences(source, done.model) if args.diff else []
@@ -102,7 +102,7 @@ def deliver(args: argparse.Namespace, source: Opened, done: Surgery) -> int:
         if to_stderr:
             print(line, file=sys.stderr)
         else:
-            tell(line)
+            print_line(line)
     return 0
 
 
@@ -116,7 +116,7 @@ def _lines(source: Opened, done: Surgery, written: Sequence[str], style: Style, 
 
 
 def _written(args: argparse.Namespace, done: Surgery) -> list[str]:
-    """The files, or what else is written; a dry run writes, to a place that goes away, what is judged only then."""
+    """The names of the written files, or the URL. A dry run writes to a temporary folder, because some checks need the file."""
     if not (args.dry_run or args.output == STDOUT or is_url(args.output)):
         return [str(path) for path in done.save(Path(args.output), force=args.force)]
     if args.dry_run and done.write is None:

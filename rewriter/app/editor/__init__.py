@@ -1,1 +1,1 @@
-"""What editors are told of rule files: colours, and a language server."""
+"""Rule files in editors: colours, and a language server."""

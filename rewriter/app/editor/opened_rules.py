@@ -1,4 +1,4 @@
-"""A rule file as an editor has it open: maybe not saved, and mostly not finished."""
+"""A rule file as an editor has it open: perhaps not saved, and usually unfinished."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class Proposal:
 
 
 def proposals(opened: OpenedRules, offset: int) -> list[Proposal]:
-    """What may be written at a place, each word once; whoever shows it leaves out what does not begin as what is typed."""
+    """The words that may be written at a place, each once. Editors leave out those that do not begin like the typed text."""
     found = {proposal.word: proposal for proposal in reversed(list(_all(opened, offset)))}
     return list(reversed(found.values()))
 

@@ -1,4 +1,4 @@
-"""The language server: what editors ask by the Language Server Protocol, answered by the modules beside this one."""
+"""The language server: requests of the Language Server Protocol, answered by the modules of this folder."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rewriter.core.language.diagnostics import Diagnostic, Related, RuleFileErro
 from rewriter.core.language.rule_files import read_rule_file
 from rewriter.rule_tools.format import format_text
 from rewriter.trust.rule_tests import TestResult, inline_tests, limited_results
-from rewriter.workbench.style import Style
+from rewriter.workbench.style import Style, counted
 
 TEST, VERIFY = "rewriter.test", "rewriter.verify"
-"""Commands; both are given the URI of a file and the code of a rule, `TEST` also the line of a test."""
+"""Commands. The arguments of both are the URI of a file and the code of a rule; `TEST` also has the line of a test."""
 
 _KINDS = {
     "operator": lsp.CompletionItemKind.Class,
@@ -70,7 +70,7 @@ class RulesServer:
     # --- what editors ask
 
     def changed(self, params: Any) -> None:
-        """Tells what the compiler says; what tests said of an earlier text is forgotten."""
+        """Publishes the messages of the compiler, and removes failures of tests of an earlier text."""
         self._failed.pop(params.text_document.uri, None)
         self._publish(params.text_document.uri)
 
@@ -128,7 +128,7 @@ class RulesServer:
         return list(self._lenses(uri, self.opened(uri)))
 
     def tested(self, uri: str, code: str = "", line: int = 0) -> list[dict[str, Any]]:
-        """Runs tests, marks those that fail in the text, and tells how many passed."""
+        """Runs tests, marks those that fail in the text, and shows how many passed."""
         opened = self.opened(uri)
         results = test_results(opened, code, line)
         self._failed[uri] = [
@@ -147,7 +147,7 @@ class RulesServer:
         return [{"rule": r.rule, "title": r.title, "line": r.line, "ok": r.ok, "message": result_text(r)} for r in results]
 
     def verified(self, uri: str, code: str) -> list[str]:
-        """Runs a rule on random instances, and tells what that showed."""
+        """Runs a rule on random models, and shows the verdicts."""
         try:
             found = list(verified(self.opened(uri), code))
         except RewriterError as error:
@@ -199,7 +199,7 @@ class RulesServer:
 
 
 def _function(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method as a function: pygls keeps notes on what it is given, which a method does not bear."""
+    """A method as a function: pygls sets attributes on its handlers, and a method has none."""
 
     def function(*arguments: Any) -> Any:
         return method(*arguments)
@@ -233,7 +233,7 @@ def result_text(result: TestResult) -> str:
 
 
 def verified(opened: OpenedRules, code: str) -> Iterable[str]:
-    """What running a rule of this code on random instances shows. Raises RewriterError without a runtime."""
+    """The verdicts on the rules of this code, run on random models. Raises RewriterError without a runtime."""
     from rewriter.trust.proof.oracles import require_runtime
     from rewriter.trust.proof.rules.verify_rule import VerifyPlan, verify_all
 
@@ -241,7 +241,7 @@ def verified(opened: OpenedRules, code: str) -> Iterable[str]:
     chosen = [rule for rule in opened.rules if rule.code == code]
     for verdict in verify_all(chosen, VerifyPlan(SAMPLES, 0, SECONDS), {}, 1):
         why = f": {verdict.why}" if verdict.why else ""
-        yield f"{verdict.rule} {verdict.status} ({verdict.samples} instances){why}\n{verdict.obligation}".strip()
+        yield f"{verdict.rule} {verdict.status} ({counted(verdict.samples, 'random model')}){why}\n{verdict.obligation}".strip()
 
 
 # Where a word is defined: a capture in its pattern, a define in its file or beside it, a rule in its file or a shipped one.

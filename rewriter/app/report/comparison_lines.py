@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from rewriter.core.record import as_dict
+from rewriter.app.report.printout import Printout
 from rewriter.trust.difference import Difference
-from rewriter.trust.proof.layer_comparison import Comparison, First, LayerDifference, Maker, RefusedNode
+from rewriter.trust.proof.layer_comparison import Comparison, First, LayerDifference, Maker
 from rewriter.workbench.style import Style, clean, counted
 
 _TITLES = {
@@ -28,29 +29,18 @@ _TITLES = {
 LONGEST = 160  # characters of one side
 
 
-def comparison_object(before: str, after: str, found: Sequence[Difference]) -> dict[str, Any]:
-    """The differences, as JSON has them."""
-    return {
-        "before": before,
-        "after": after,
-        "different": bool(found),
-        "counts": dict(Counter(difference.kind for difference in found)),
-        "differences": [difference_object(difference) for difference in found],
-    }
-
-
-def difference_object(difference: Difference) -> dict[str, Any]:
-    """One difference, as JSON has it."""
-    found: dict[str, Any] = _finite(as_dict(difference))
-    return found
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def comparison(before: str, after: str, found: Sequence[Difference]) -> Printout:
+    """The differences of two models (`diff`)."""
+    return Printout(
+        lambda: {
+            "before": before,
+            "after": after,
+            "different": bool(found),
+            "counts": dict(Counter(difference.kind for difference in found)),
+            "differences": found,
+        },
+        lambda style: comparison_lines(before, after, found, style),
+    )
 
 
 def comparison_lines(before: str, after: str, found: Sequence[Difference], style: Style) -> Iterator[str]:
@@ -122,8 +112,12 @@ def _cut(text: str) -> str:
 #     pairs, compared    how many pairs of tensors there are, and how many were looked at
 
 
-def layers_object(before: str, after: str, found: Comparison) -> dict[str, Any]:
-    """The comparison, as JSON has it."""
+def layers(before: str, after: str, found: Comparison) -> Printout:
+    """Two models run side by side (`compare`)."""
+    return Printout(partial(_layers_object, before, after, found), partial(_layers_lines, before, after, found))
+
+
+def _layers_object(before: str, after: str, found: Comparison) -> dict[str, Any]:
     first = found.first
     return {
         "before": before,
@@ -136,23 +130,14 @@ def layers_object(before: str, after: str, found: Comparison) -> dict[str, Any]:
         "rtol": found.bound.rtol,
         "atol": found.bound.atol,
         "ulps": found.bound.ulps,
-        "blocked": [[_blocked(node) for node in side] for side in found.blocked],
+        "blocked": found.blocked,
         "outputs": [_layer(layer) for layer in found.outputs],
         "missing": found.missing,
-        "first_difference": None
-        if first is None
-        else {
-            **_layer(first.layer),
-            "structure": [difference_object(difference) for difference in first.structure],
-        },
+        "first_difference": None if first is None else {**_layer(first.layer), "structure": first.structure},
         "layers": [_layer(layer) for layer in found.layers],
         "pairs": found.pairs,
         "compared": found.compared,
     }
-
-
-def _blocked(node: RefusedNode) -> dict[str, str]:
-    return {"node": node.node, "operator": node.operator, "reason": node.reason}
 
 
 def _layer(layer: LayerDifference) -> dict[str, Any]:
@@ -162,7 +147,7 @@ def _layer(layer: LayerDifference) -> dict[str, Any]:
         "maker": _maker(layer.pair.maker),
         "other_maker": _maker(layer.pair.other_maker),
         "shape": layer.shape,
-        "largest": layer.largest if math.isfinite(layer.largest) else None,
+        "largest": layer.largest,
         "message": layer.message,
     }
 
@@ -171,7 +156,7 @@ def _maker(maker: Maker) -> dict[str, str]:
     return {"node": maker.name, "operator": maker.operator}
 
 
-def layers_lines(before: str, after: str, found: Comparison, style: Style) -> Iterator[str]:
+def _layers_lines(before: str, after: str, found: Comparison, style: Style) -> Iterator[str]:
     """What was run, the outputs, what is not run, and where the models part."""
     yield style.paint("bold", f"A  {clean(before)}")
     yield style.paint("bold", f"B  {clean(after)}")

@@ -1,7 +1,7 @@
 """The record of one call of `fix` or `check`: everything it did and found, as data.
 
 All formats of reports are made of this and of nothing else. The fields here, and those of `core.log`, are what the
-JSON report holds; its schema is made of these types (`rewriter.app.report.jsonreport`). The number of the schema rises when a
+JSON report holds; its schema is made of these types (`docs/report_schema.py`). The number of the schema rises when a
 field goes or changes its meaning, not when one is added.
 """
 
@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rewriter.core.log import Blocked, Change, Firing, Judged, Question, RolledBack, Stop, Suppressed, Verification
 from rewriter.core.record import field, record
-from rewriter.trust.consumers.consumer_verdict import Verdict
 from rewriter.workbench.style import clean, counted
+
+if TYPE_CHECKING:
+    from rewriter.trust.consumers.consumer_verdict import Verdict
 
 SCHEMA = 2
 
@@ -30,7 +33,7 @@ class FileRecord:
     Attributes:
         role: "input" and "output" are the model before and after, "input data" and "output data" the files next to it with its
             weights, "source" is the framework's own file.
-        path: as it was given; of data, as the model refers to it.
+        path: as in the call; of data, as the model refers to it.
         sha256: of its bytes, in hexadecimal; null when it cannot be read.
         bytes: its size; null when it cannot be read.
     """
@@ -117,11 +120,11 @@ class ExpectationRecord:
 
     Attributes:
         data: the file with these outputs.
-        before: how the model is off, or why it does not run; "" when it gives them.
+        before: how the outputs of the model differ, or why it does not run; "" if they are equal.
         after: the same after the rules that run by default.
-        first: the first node whose result differs from that of a model that is right.
-        rules: those that are needed to mend it; of a model that was right those that do harm.
-        questions: rules that only ask, each of which mends it.
+        first: the first node whose result differs from the result in a correct model.
+        rules: those that are needed to repair it; of a model that was correct, those that make it wrong.
+        questions: guesses, each of which repairs it.
         outputs: how many outputs were compared.
         is_foreign: an output has another shape or type than the recorded one, whatever the rules do: the file may be that of
             another model.
@@ -354,9 +357,15 @@ def place_text(at: Firing | Blocked | RolledBack | Suppressed | Question) -> str
     return f"{where}{clean(at.root) or 'model'}" + (f" ({clean(at.op)})" if at.op else "")
 
 
+def place_texts(entries: Iterable[Firing | Blocked | RolledBack]) -> list[str]:
+    """The places of entries, each once: a rule about the model as a whole may fire several times at the same one."""
+    times = Counter(map(place_text, entries))
+    return [text if count == 1 else f"{text}, {count:,} times" for text, count in times.items()]
+
+
 def rolled_place(rolled: RolledBack) -> str:
     """The place of a firing that was rolled back."""
-    return place_text(rolled) if rolled.place else f"everywhere ({number(rolled.times, 'place')})"
+    return place_text(rolled) if rolled.place else f"everywhere ({counted(rolled.times, 'place')})"
 
 
 def change_lines(changes: Iterable[Change]) -> Iterator[str]:
@@ -366,9 +375,6 @@ def change_lines(changes: Iterable[Change]) -> Iterator[str]:
             yield f"-{clean(change.before)}"
         if change.after is not None:
             yield f"+{clean(change.after)}"
-
-
-number = counted
 
 
 _ENDINGS = {

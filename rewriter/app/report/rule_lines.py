@@ -169,7 +169,7 @@ def verdict_lines(verdict: Verdict, rule: Rule | None, style: Style) -> list[str
     if verdict.quarantine:
         found.append(f"    the oracles disagree on {', '.join(verdict.quarantine)}; ONNX Runtime alone decided")
     if verdict.crashed:
-        found.append(f"    ONNX Runtime crashed on {counted(verdict.crashed, 'instance')}, which were left out")
+        found.append(f"    ONNX Runtime crashed on {counted(verdict.crashed, 'random model')}, which were left out")
     if verdict.raised and verdict.status == "unverified":
         found.append(f"    a condition raised: {clean(verdict.raised)}")
     for line in verdict.unneeded:
@@ -184,12 +184,12 @@ def verdict_lines(verdict: Verdict, rule: Rule | None, style: Style) -> list[str
 def _figures(verdict: Verdict) -> str:
     if verdict.status == "counterexample":
         return ""
-    rate = f", {verdict.samples / verdict.tried:.0%} of drafts" if verdict.tried else ""
+    rate = f", {verdict.samples / verdict.tried:.0%} of those tried" if verdict.tried else ""
     error = f", largest error {verdict.error:.2g} ({verdict.bound})" if verdict.bound and verdict.samples else ""
     opsets = f", opset {_ranges(verdict.opsets)}" if verdict.opsets else ""
     ranks = f", rank {_ranges(verdict.ranks)}" if verdict.ranks else ""
     kinds = f", {' '.join(verdict.dtypes)}" if verdict.dtypes else ""
-    return f" ({verdict.samples} instances{rate}{kinds}{opsets}{ranks}{error})"
+    return f" ({counted(verdict.samples, 'random model')}{rate}{kinds}{opsets}{ranks}{error})"
 
 
 def _ranges(numbers: Sequence[int]) -> str:

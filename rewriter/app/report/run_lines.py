@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from rewriter.app.report.comparison_lines import comparison_lines, difference_object
+from rewriter.app.report.comparison_lines import comparison_lines
+from rewriter.app.report.printout import Printout
 from rewriter.core.log import Firing
-from rewriter.core.record import as_dict
 from rewriter.trust.check_record import Audit, Mark
 from rewriter.trust.proof.models.benchmark import SingleRun, Timing, described
 from rewriter.trust.stamp import RecordedRun
@@ -16,20 +17,23 @@ from rewriter.workbench.style import Style, clean, counted
 _OPERATORS = 8  # that a summary of times lists
 
 
-def run_object(model: str, run: SingleRun, written: str | None) -> dict[str, Any]:
-    """A run, as JSON has it."""
-    return {
-        "model": model,
-        "runtime": run.runtime,
-        "seconds": run.seconds,
-        "inputs": {name: described(value) for name, value in run.feed.items()},
-        "outputs": {name: described(value) for name, value in run.outputs.items()},
-        "written": written,
-    }
+def single_run(model: str, run: SingleRun, written: str | None) -> Printout:
+    """A run of a model (`run`)."""
+    return Printout(
+        lambda: {
+            "model": model,
+            "runtime": run.runtime,
+            "seconds": run.seconds,
+            "inputs": {name: described(value) for name, value in run.feed.items()},
+            "outputs": {name: described(value) for name, value in run.outputs.items()},
+            "written": written,
+        },
+        partial(_run_lines, model, run, written),
+        hang=11,
+    )
 
 
-def run_lines(model: str, run: SingleRun, written: str | None, style: Style) -> Iterator[str]:
-    """A run, for people."""
+def _run_lines(model: str, run: SingleRun, written: str | None, style: Style) -> Iterator[str]:
     yield f"{style.paint('bold', clean(model))}  {run.runtime}, {_time(run.seconds)}"
     yield from _values("inputs", run.feed)
     yield from _values("outputs", run.outputs)
@@ -37,8 +41,12 @@ def run_lines(model: str, run: SingleRun, written: str | None, style: Style) -> 
         yield f"  written  {clean(written)}"
 
 
-def bench_object(timings: Sequence[Timing], runtime: str) -> dict[str, Any]:
-    """Times, as JSON has them."""
+def bench(timings: Sequence[Timing], runtime: str, *, nodes: bool) -> Printout:
+    """Times of models (`bench`); `nodes` lists each node in the text."""
+    return Printout(partial(_bench_object, timings, runtime), partial(_bench_lines, timings, runtime, nodes), hang=11)
+
+
+def _bench_object(timings: Sequence[Timing], runtime: str) -> dict[str, Any]:
     models = [
         {
             "model": timing.name,
@@ -59,8 +67,7 @@ def bench_object(timings: Sequence[Timing], runtime: str) -> dict[str, Any]:
     return {"runtime": runtime, "models": models}
 
 
-def bench_lines(timings: Sequence[Timing], runtime: str, *, nodes: bool, style: Style) -> Iterator[str]:
-    """Times, for people; `nodes` lists each node."""
+def _bench_lines(timings: Sequence[Timing], runtime: str, nodes: bool, style: Style) -> Iterator[str]:
     first = timings[0]
     for number, timing in enumerate(timings):
         yield f"{style.paint('bold', clean(timing.name))}  {runtime}, {counted(len(timing.times), 'run')}"
@@ -112,17 +119,15 @@ def _time(seconds: float) -> str:
 MOST = 20  # nodes shown, and places that were left out
 
 
-def history_object(path: str, runs: Sequence[RecordedRun], marked: Sequence[Mark]) -> dict[str, Any]:
-    """The record as JSON has it."""
-    return {
-        "path": path,
-        "runs": [as_dict(run) for run in runs],
-        "nodes": [as_dict(mark) for mark in marked],
-    }
+def history(path: str, runs: Sequence[RecordedRun], marked: Sequence[Mark]) -> Printout:
+    """The record in a model (`history`): one paragraph a run, then the nodes."""
+    return Printout(
+        lambda: {"path": path, "runs": runs, "nodes": marked},
+        partial(_history_lines, path, runs, marked),
+    )
 
 
-def history_lines(path: str, runs: Sequence[RecordedRun], marked: Sequence[Mark], style: Style) -> Iterator[str]:
-    """One paragraph a run, then the nodes."""
+def _history_lines(path: str, runs: Sequence[RecordedRun], marked: Sequence[Mark], style: Style) -> Iterator[str]:
     if not runs:
         yield f"{clean(path)}: no record of a rewrite"
     for number, run in enumerate(runs, 1):
@@ -164,21 +169,23 @@ def recorded_run_lines(run: RecordedRun, style: Style) -> Iterator[str]:
         yield "  tidied"
 
 
-def audit_object(before: str, after: str, found: Audit) -> dict[str, Any]:
-    """An audit as JSON has it."""
-    return {
-        "input": before,
-        "output": after,
-        "as_recorded": found.true,
-        "runs": [as_dict(run) for run in found.runs],
-        "findings": found.findings,
-        "notes": found.notes,
-        "differences": [difference_object(difference) for difference in found.differences],
-    }
+def audit(before: str, after: str, found: Audit) -> Printout:
+    """Whether a result is what its record says (`audit`): the verdict, the reasons for it, and the differences."""
+    return Printout(
+        lambda: {
+            "input": before,
+            "output": after,
+            "as_recorded": found.true,
+            "runs": found.runs,
+            "findings": found.findings,
+            "notes": found.notes,
+            "differences": found.differences,
+        },
+        partial(_audit_lines, before, after, found),
+    )
 
 
-def audit_lines(before: str, after: str, found: Audit, style: Style) -> Iterator[str]:
-    """The verdict, what leads to it, and the differences."""
+def _audit_lines(before: str, after: str, found: Audit, style: Style) -> Iterator[str]:
     word = style.paint("green", "as recorded") if found.true else style.paint("red", "not as recorded")
     done = [f"{code} {count}" for run in found.runs for code, (count, _) in run.rules.items()]
     yield f"{style.paint('bold', clean(after))}: {word}" + (f": {clean(', '.join(done))}" if done and found.true else "")
@@ -187,14 +194,14 @@ def audit_lines(before: str, after: str, found: Audit, style: Style) -> Iterator
     yield from comparison_lines(f"{before}, by the record", after, found.differences, style)
 
 
-def firings_object(model: str, firings: Sequence[Firing]) -> dict[str, Any]:
-    """The rewrites of a recorded run, as JSON has them."""
+def recorded_firings(model: str, firings: Sequence[Firing]) -> Printout:
+    """The rewrites of a recorded run to choose from (`undo`), one a line."""
     listed = [{"number": one.number, "rule": one.rule, "place": one.place, "root": one.root} for one in firings]
-    return {"input": model, "firings": listed}
-
-
-def firings_lines(firings: Sequence[Firing]) -> Iterator[str]:
-    """The rewrites of a recorded run, one a line, to choose from."""
-    for one in firings:
-        where = "" if one.place == "main" else f" in {one.place}"
-        yield clean(f"{one.number:>4}  {one.rule}  {one.root} ({one.op}){where}")
+    places = ["" if one.place == "main" else f" in {one.place}" for one in firings]
+    return Printout(
+        lambda: {"input": model, "firings": listed},
+        lambda style: (
+            clean(f"{one.number:>4}  {one.rule}  {one.root} ({one.op}){place}")
+            for one, place in zip(firings, places, strict=True)
+        ),
+    )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rewriter.app.report.printout import Printout
 from rewriter.core.record import as_dict
 from rewriter.workbench.style import Style, clean, counted
 
@@ -16,8 +18,12 @@ MAX_ENTRIES = 12  # bodies, files, metadata entries shown
 LONGEST = 80  # characters of a metadata value
 
 
-def summary_object(found: ModelSummary, *, nodes: bool) -> dict[str, Any]:
-    """The summary as JSON has it; without `lines` unless nodes were asked for."""
+def summary(found: ModelSummary, *, nodes: bool) -> Printout:
+    """The summary (`show`); the JSON has `lines` only with `nodes`."""
+    return Printout(partial(_summary_object, found, nodes), partial(_summary_lines, found), hang=11)
+
+
+def _summary_object(found: ModelSummary, nodes: bool) -> dict[str, Any]:
     data: dict[str, Any] = as_dict(found)
     data["operators"] = dict(_ranked(found))
     if not nodes:
@@ -25,8 +31,7 @@ def summary_object(found: ModelSummary, *, nodes: bool) -> dict[str, Any]:
     return data
 
 
-def summary_lines(found: ModelSummary, style: Style) -> Iterator[str]:
-    """The summary as a page; node lines, where there are any, behind it."""
+def _summary_lines(found: ModelSummary, style: Style) -> Iterator[str]:
     yield f"{style.paint('bold', clean(found.path))}  {size_text(found.size)}"
     for name, value in _facts(found):
         yield _line(name, value, style)

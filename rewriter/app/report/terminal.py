@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 from types import MappingProxyType
 
-from rewriter.app.report.document import ExpectationRecord, Summary, by_rule, change_lines, place_text, rolled_place
+from rewriter.app.report.document import (
+    ExpectationRecord,
+    Summary,
+    by_rule,
+    change_lines,
+    place_text,
+    place_texts,
+    rolled_place,
+)
 from rewriter.core.log import RUN, RUN_FAILURE, STAGES, Blocked, Log, Profile
 from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
@@ -44,9 +52,10 @@ def fix_lines(log: Log, style: Style, fixes: Mapping[str, str] = MappingProxyTyp
         yield f"  {style.paint('cyan', code)} {clean(firings[0].title)}"
         if code in fixes:
             yield f"      {clean(fixes[code])}"
-        yield from (f"      {place_text(firing)}" for firing in firings[:PLACES])
-        if len(firings) > PLACES:
-            yield f"      and {len(firings) - PLACES} more"
+        places = place_texts(firings)
+        yield from (f"      {place}" for place in places[:PLACES])
+        if len(places) > PLACES:
+            yield f"      and {len(places) - PLACES} more"
     for rolled in log.rolled_back:
         yield f"  {style.paint('red', 'rolled back')} {rolled.rule} {rolled_place(rolled)}: {clean(rolled.reason)}"
     if (found := log.verification) is not None:
@@ -81,12 +90,12 @@ def check_lines(path: str, log: Log, head: Sequence[str], style: Style, *, chang
 def _found_lines(log: Log, style: Style, *, changes: bool) -> Iterator[str]:
     """Each rule that would fire, with its places, and what it would change if that is little. Indented by two."""
     for code, firings in by_rule(log.firings).items():
-        first, *others = firings
-        where = f"at {len(firings)} places" if others else place_text(first)
+        first, places = firings[0], place_texts(firings)
+        where = places[0] if len(places) == 1 else f"at {len(places)} places"
         yield f"  {style.paint('cyan', code)} {where}: {clean(first.title)}"
-        if others:
-            more = f" and {len(firings) - SHOWN} more" if len(firings) > SHOWN else ""
-            yield f"      {', '.join(place_text(firing) for firing in firings[:SHOWN])}{more}"
+        if len(places) > 1:
+            more = f" and {len(places) - SHOWN} more" if len(places) > SHOWN else ""
+            yield f"      {', '.join(places[:SHOWN])}{more}"
         lines = [*change_lines(first.changes)] if changes and not first.omitted else []
         if len(lines) <= SMALL and all(len(line) <= NARROW for line in lines):
             colors = {"-": "red", "+": "green"}

@@ -23,8 +23,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import partial
 
+from rewriter.app.report.printout import Printout
 from rewriter.core.record import as_dict
 from rewriter.rule_tools.explain.places import Explanation, FirstNo, RuleAnswer
 from rewriter.workbench.style import Style, clean, counted
@@ -38,10 +39,12 @@ _VERDICTS = {
 }
 
 
-def why_object(found: Explanation, model: str, exporter: str, notes: Sequence[str]) -> dict[str, Any]:
-    """The explanation, as JSON has it."""
-    head = {"model": model, "exporter": exporter, "notes": list(notes)}
-    return {**head, "counts": counts(found), **as_dict(found)}
+def explanation(found: Explanation, model: str, exporter: str, notes: Sequence[str], most: int) -> Printout:
+    """The explanation (`why`): in the text `most` places in full, of the rest how many there are of each sort."""
+    return Printout(
+        lambda: {"model": model, "exporter": exporter, "notes": list(notes), "counts": counts(found), **as_dict(found)},
+        partial(_why_lines, found, notes, most),
+    )
 
 
 def counts(found: Explanation) -> dict[str, int]:
@@ -58,8 +61,7 @@ def counts(found: Explanation) -> dict[str, int]:
     }
 
 
-def why_lines(found: Explanation, notes: Sequence[str], most: int, style: Style) -> Iterator[str]:
-    """The explanation as a page: `most` places in full, of the rest how many there are of each sort."""
+def _why_lines(found: Explanation, notes: Sequence[str], most: int, style: Style) -> Iterator[str]:
     yield f"{style.paint('cyan', found.rule)} {style.paint('bold', clean(found.title))}"
     yield style.paint("dim", f"{clean(found.path)}:{found.line}")
     yield from (f"{style.paint('yellow', 'not tried')}: {clean(guard)}" for guard in found.guards)

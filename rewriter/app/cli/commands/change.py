@@ -26,7 +26,7 @@ from rewriter.app.cli.options import (
     result,
     with_words,
 )
-from rewriter.app.cli.output import answer, say, tell
+from rewriter.app.cli.output import answer, print_line, print_message
 from rewriter.app.cli.surgery import checks_of, deliver, limited, one_result, targets
 from rewriter.core.errors import RewriterError
 from rewriter.workbench.style import Style, clean
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
     "optimize",
     "make models smaller and faster",
     PATHS,
-    description="Makes models smaller and faster. Folds constants, merges equal nodes, shares equal weights, fuses operators "
-    "and removes dead code, until no rule applies any more. Repairs do not run; use `fix` for them. Results are checked and "
-    "recorded as with `fix`. Without -o, --out or --in-place the result is NAME.optimized.onnx next to the input. In folders, "
-    "*.optimized.onnx are skipped.",
     epilog="examples:\n  rewriter optimize net.onnx -o small.onnx\n"
     "  rewriter optimize exported/ --out small/ --level basic --jobs 4\n"
     "  rewriter optimize net.onnx --static image:1,3,224,224 --target tensorrt --verify",
     options=(*SELECTION, "level", with_words("static", what="give an input a fixed shape first"), *RESULTS),
 )
 def optimize(args: argparse.Namespace) -> int:
-    """Optimizes models; returns the exit code."""
+    """Makes models smaller and faster. Folds constants, merges equal nodes, shares equal weights, fuses operators and removes
+    dead code, until no rule applies any more. Repairs do not run; use `fix` for them. Results are checked and recorded as with
+    `fix`. Without -o, --out or --in-place the result is NAME.optimized.onnx next to the input. In folders, *.optimized.onnx are
+    skipped.
+    """
     from rewriter.app.batch.jobs import OPTIMIZED
     from rewriter.app.batch.work import LEVELS
     from rewriter.app.cli.batch import write_results
@@ -71,16 +71,16 @@ def optimize(args: argparse.Namespace) -> int:
     "extract",
     "cut a part out of a model",
     MODEL,
-    description="Writes the part of a model that computes some tensors: the nodes, with the weights, functions and operator "
-    "sets that they need. The part includes the tensors that bodies of If, Loop and Scan read. New inputs and outputs have "
-    "the types that the model declares or that can be inferred.",
     epilog="examples:\n  rewriter extract net.onnx --to features -o backbone.onnx\n"
     "  rewriter extract net.onnx --from features --to 'scores,boxes' -o head.onnx\n"
     "  rewriter extract net.onnx --to op:Softmax --dry-run",
     options=(Group("the part", ("to", "from", "auto-inputs", "type")), *result()),
 )
 def extract(args: argparse.Namespace) -> int:
-    """Cuts a part out of a model; returns 0."""
+    """Writes the part of a model that computes some tensors: the nodes, with the weights, functions and operator sets that they
+    need. The part includes the tensors that bodies of If, Loop and Scan read. New inputs and outputs have the types that the
+    model declares or that can be inferred.
+    """
     from rewriter.workbench.surgery.extract import extracted
 
     if not args.to and args.start is None:
@@ -93,7 +93,6 @@ def extract(args: argparse.Namespace) -> int:
     "edit",
     "rename, reshape, add and drop parts of a model",
     MODEL,
-    description="Edits a model. The edits are done in the given order. If one fails, none is done.",
     epilog="examples:\n  rewriter edit net.onnx --rename data=images --rename '/^onnx::(.*)/\\1/' -o named.onnx\n"
     "  rewriter edit net.onnx --add-output op:Conv -o all.onnx\n"
     "  rewriter edit net.onnx --shape x:N,3,H,W -o dynamic.onnx\n"
@@ -103,7 +102,7 @@ def extract(args: argparse.Namespace) -> int:
     edits=[],
 )
 def edit(args: argparse.Namespace) -> int:
-    """Edits a model; returns 0."""
+    """Edits a model. The edits are done in the given order. If one fails, none is done."""
     from rewriter.workbench.surgery.edition import edited
 
     if not args.edits:
@@ -116,14 +115,14 @@ def edit(args: argparse.Namespace) -> int:
     "convert a model to another operator set version, up or down",
     MODEL,
     ("version", Option("the version of ONNX's own operators", "N", type=count)),
-    description="Converts a model to another version of ONNX's operators, up or down, with its subgraphs and local functions. "
-    "If a node cannot be converted, the model is rejected, and the message names the node and the reason. The IR version is "
-    "raised if the operators need it.",
     epilog="example: rewriter opset net.onnx 18 -o net18.onnx",
     options=("ir", "restamp", *result()),
 )
 def opset(args: argparse.Namespace) -> int:
-    """Gives a model another version; returns 0."""
+    """Converts a model to another version of ONNX's operators, up or down, with its subgraphs and local functions. If a node
+    cannot be converted, the model is rejected, and the message names the node and the reason. The IR version is raised if the
+    operators need it.
+    """
     from rewriter.workbench.surgery.opset_conversion import reversioned
 
     return one_result(
@@ -135,13 +134,13 @@ def opset(args: argparse.Namespace) -> int:
     "infer",
     "write types and shapes of inner tensors into a model",
     MODEL,
-    description="Writes the types and shapes of inner tensors into a model, as far as they can be inferred from the inputs. "
-    "Tensors that hold shapes are evaluated. Existing declarations stay. The model may have any size.",
     epilog="example: rewriter infer net.onnx -o net.typed.onnx",
     options=result(),
 )
 def infer(args: argparse.Namespace) -> int:
-    """Infers types; returns 0."""
+    """Writes the types and shapes of inner tensors into a model, as far as they can be inferred from the inputs. Tensors that
+    hold shapes are evaluated. Existing declarations stay. The model may have any size.
+    """
     from rewriter.workbench.surgery.quantize_prep import inferred
 
     return one_result(args, inferred)
@@ -151,14 +150,14 @@ def infer(args: argparse.Namespace) -> int:
     "quantize-prep",
     "optimize a model and write its types for a quantizer",
     MODEL,
-    description="Prepares a model for quantization, like onnxruntime.quantization.preprocess. Converts older operators to "
-    "opset 13. Folds constants, normalizations and padding into the nodes that are quantized. Writes the types and shapes of "
-    "inner tensors, named dimensions included. No operators of ONNX Runtime are added. A step that fails is an error.",
     epilog="example: rewriter quantize-prep net.onnx -o net.prepared.onnx",
     options=result(),
 )
 def quantize_prep(args: argparse.Namespace) -> int:
-    """Prepares a model; returns 0."""
+    """Prepares a model for quantization, like onnxruntime.quantization.preprocess. Converts older operators to opset 13. Folds
+    constants, normalizations and padding into the nodes that are quantized. Writes the types and shapes of inner tensors, named
+    dimensions included. No operators of ONNX Runtime are added. A step that fails is an error.
+    """
     from rewriter.workbench.surgery.quantize_prep import prepared
 
     return one_result(args, prepared)
@@ -168,13 +167,13 @@ def quantize_prep(args: argparse.Namespace) -> int:
     "save",
     "move weights into a file next to a model, or into the model",
     MODEL,
-    description="Writes a model with its weights in one file next to it (--external), or in the model file (--inline). The "
-    "operating system copies the bytes; they are not loaded. In a data file, each weight begins at a multiple of 4096.",
     epilog="example: rewriter save net.onnx --external -o net.external.onnx",
     options=(OneOf(("external", "inline"), is_required=True), "location", "threshold", *result(stamp=False)),
 )
 def save(args: argparse.Namespace) -> int:
-    """Moves weights; returns 0."""
+    """Writes a model with its weights in one file next to it (--external), or in the model file (--inline). The operating
+    system copies the bytes; they are not loaded. In a data file, each weight begins at a multiple of 4096.
+    """
     from rewriter.workbench.surgery.moved_weights import apart, inside
 
     if args.inline:
@@ -186,17 +185,17 @@ def save(args: argparse.Namespace) -> int:
     "convert",
     "convert a model to another floating-point type, or to another image layout",
     MODEL,
-    description="With --dtype: converts a model to another floating-point type, weights and bodies included. Nodes whose "
-    "operators lack the type compute as before. As few casts as possible are inserted. Weights that lose values are named. "
-    "With --layout: makes inputs and outputs of four dimensions channels-last or channels-first. A Transpose is inserted at "
-    "each of them, and removed if the model undoes it. ONNX's operators inside the model keep their layout.",
     epilog="examples:\n  rewriter convert net.onnx --dtype float16 -o half.onnx\n"
     "  rewriter convert net.onnx --dtype float16 --keep op:Softmax --keep a..b --io convert -o half.onnx\n"
     "  rewriter convert net.onnx --layout nhwc -o last.onnx",
     options=(OneOf(("dtype", "layout"), is_required=True), "keep", "io", "ports", *result()),
 )
 def convert(args: argparse.Namespace) -> int:
-    """Converts a model; returns 0."""
+    """With --dtype: converts a model to another floating-point type, weights and bodies included. Nodes whose operators lack
+    the type compute as before. As few casts as possible are inserted. Weights that lose values are named. With --layout: makes
+    inputs and outputs of four dimensions channels-last or channels-first. A Transpose is inserted at each of them, and removed
+    if the model undoes it. ONNX's operators inside the model keep their layout.
+    """
     from rewriter.workbench.surgery.float_type import in_type
     from rewriter.workbench.surgery.port_layout import in_layout
 
@@ -213,10 +212,6 @@ def convert(args: argparse.Namespace) -> int:
     "reduce",
     "make the smallest model that still shows a problem",
     MODEL,
-    description="Removes nodes, outputs, weights and declarations, and shrinks dimensions, as long as the model still shows "
-    "what --keep names. Tools that load the model also load the result. Without --keep all nodes stay. Only weights shrink "
-    "and texts are removed, as long as the same rules fire at the same nodes and the same tools reject the model. Use this to "
-    "share a model without its weights.",
     epilog="examples:\n  rewriter reduce net.onnx --keep 'refused: incorrect size' -o small.onnx\n"
     "  rewriter reduce net.onnx --keep 'rule: PT030' -o small.onnx\n"
     "  rewriter reduce net.onnx -o without-weights.onnx",
@@ -233,7 +228,11 @@ def convert(args: argparse.Namespace) -> int:
     ),
 )
 def reduce(args: argparse.Namespace) -> int:
-    """Reduces a model; returns 0."""
+    """Removes nodes, outputs, weights and declarations, and shrinks dimensions, as long as the model still shows what --keep
+    names. Tools that load the model also load the result. Without --keep all nodes stay. Only weights shrink and texts are
+    removed, as long as the same rules fire at the same nodes and the same tools reject the model. Use this to share a model
+    without its weights.
+    """
     from rewriter.app.cli.selection import load
     from rewriter.trust.source.find import source_of
     from rewriter.workbench.surgery.reduction import reduced
@@ -253,19 +252,19 @@ def reduce(args: argparse.Namespace) -> int:
     "roll back rewrites of a result",
     ("model", Option("the result", "MODEL")),
     ("firings", Option("number of a rewrite, or code of a rule for all its rewrites", "FIRING", nargs="*")),
-    description="Rolls back rewrites of the last run that the record of a result lists. The recorded rules run again without "
-    "these rewrites, on the same input. After `fix --record full` the input is restored from the result; otherwise pass "
-    "--original. Without FIRING the rewrites are listed.",
     epilog="examples:\n  rewriter fix net.onnx -o fixed.onnx --record full\n  rewriter undo fixed.onnx\n"
     "  rewriter undo fixed.onnx 2 -o without.onnx\n  rewriter undo fixed.onnx PT030 --original net.onnx -o without.onnx",
     options=("original", like("source", help="the framework's own file, if one was used"), *RULE_PATHS, *result()),
 )
 def undo(args: argparse.Namespace) -> int:
-    """Takes rewrites back, or lists them; returns 0."""
+    """Rolls back rewrites of the last run that the record of a result lists. The recorded rules run again without these
+    rewrites, on the same input. After `fix --record full` the input is restored from the result; otherwise pass --original.
+    Without FIRING the rewrites are listed.
+    """
     from pathlib import Path
 
     from rewriter.app.cli.selection import load
-    from rewriter.app.report.run_lines import firings_lines, firings_object
+    from rewriter.app.report import run_lines
     from rewriter.trust.check_record import recorded_firings, undone
     from rewriter.workbench.surgery.finish import Surgery, judge
 
@@ -277,8 +276,7 @@ def undo(args: argparse.Namespace) -> int:
     with limited(args):
         if not args.firings:
             found = recorded_firings(source.file, known, **beside)
-            answer(args, lambda: firings_object(source.name, found), lambda style: firings_lines(found))
-            return 0
+            return answer(args, run_lines.recorded_firings(source.name, found))
         done = undone(source.file, args.firings, known, **beside, stamp=args.stamp)
         did = [f"undone  {one.number}  {one.rule}  {one.root} ({one.op})" for one in done.gone]
         notes = [f"{one.rule} fires at {one.root!r} instead" for one in done.new]
@@ -293,10 +291,6 @@ def undo(args: argparse.Namespace) -> int:
     "merge",
     "make one model of several",
     ("models", Option("the models, in the order in which they run", "MODEL", nargs="+")),
-    description="Makes one model of several. An input is connected to the output of an earlier model with the same name, or "
-    "as --map says. If no names agree, the only output of each model becomes the only input of the next. Equal initializers "
-    "and functions are kept once. Inner names that clash are changed. Operator sets and IR versions are aligned if this "
-    "changes the meaning of no node.",
     epilog="examples:\n  rewriter merge preprocess.onnx net.onnx --map resized=images -o whole.onnx\n"
     "  rewriter merge left.onnx right.onnx --beside --share image --prefix l_,r_ -o both.onnx",
     options=(
@@ -318,7 +312,11 @@ def undo(args: argparse.Namespace) -> int:
     ),
 )
 def merge(args: argparse.Namespace) -> int:
-    """Merges models; returns 0."""
+    """Makes one model of several. An input is connected to the output of an earlier model with the same name, or as --map says.
+    If no names agree, the only output of each model becomes the only input of the next. Equal initializers and functions are
+    kept once. Inner names that clash are changed. Operator sets and IR versions are aligned if this changes the meaning of no
+    node.
+    """
     from rewriter.workbench.surgery.merging import Plan, merged
 
     sources = all_opened(args.models)
@@ -333,8 +331,6 @@ def merge(args: argparse.Namespace) -> int:
     "split",
     "split a model into parts that run one after the other",
     MODEL,
-    description="Splits a model into parts that run one after the other. A tensor that a later part reads becomes an output "
-    "of the part that computes it, and an input of the part that reads it. Each part has the constants that it reads.",
     epilog="examples:\n  rewriter split net.onnx --at features -o 'net.{}.onnx'\n"
     "  rewriter split net.onnx --at 'p3,p4,p5' --at scores --dry-run\n"
     "  rewriter split net.onnx --rule MY001 --rules heads.rules -o 'part{}.onnx'\n"
@@ -347,7 +343,10 @@ def merge(args: argparse.Namespace) -> int:
     ),
 )
 def split(args: argparse.Namespace) -> int:
-    """Splits a model; returns 0."""
+    """Splits a model into parts that run one after the other. A tensor that a later part reads becomes an output of the part
+    that computes it, and an input of the part that reads it. Each part has the constants that it reads.
+    """
+    from rewriter.app.report.printout import Printout
     from rewriter.workbench.surgery import split as cut
 
     if args.diff:
@@ -365,12 +364,11 @@ def split(args: argparse.Namespace) -> int:
             targets(args, [source], list(map(str, places)))
             files = list(map(str, cut.write_parts(done.parts, places, force=args.force)))
     found = {"plan": done.plan, "notes": done.notes, "same": done.same, "joined": done.joined}
-    answer(
-        args,
+    shown = Printout(
         lambda: {"input": source.name, **found, "output": files},
         lambda style: _split_lines(source.name, args.output if files else None, done, style),
     )
-    return 0
+    return answer(args, shown)
 
 
 def _split_lines(name: str, output: str | None, done: Split, style: Style) -> Iterator[str]:
@@ -398,9 +396,6 @@ def _rules_of_cuts(args: argparse.Namespace) -> RuleSet | None:
     "text",
     "convert a model to text (ONNX's own, JSON, protobuf's), and back",
     ("model", Option("the model, in any of the forms", "MODEL")),
-    description="Converts a model from one form to another. The endings of the files select the forms: .onnx; .onnxtxt, "
-    "ONNX's own text, with weights in FILE.data next to it and parts that have no text in FILE.rest.json; .json; .textproto. "
-    "Converting back returns the same model. Without -o the text is printed, with the SHA-256 of weights.",
     epilog="examples:\n  rewriter text net.onnx\n  rewriter text net.onnx -o net.onnxtxt\n"
     "  rewriter text net.onnxtxt -o edited.onnx\n  rewriter text net.onnx --as json",
     options=(
@@ -411,7 +406,10 @@ def _rules_of_cuts(args: argparse.Namespace) -> RuleSet | None:
     ),
 )
 def text(args: argparse.Namespace) -> int:
-    """Turns one model into another form; returns 0."""
+    """Converts a model from one form to another. The endings of the files select the forms: .onnx; .onnxtxt, ONNX's own text,
+    with weights in FILE.data next to it and parts that have no text in FILE.rest.json; .json; .textproto. Converting back
+    returns the same model. Without -o the text is printed, with the SHA-256 of weights.
+    """
     from pathlib import Path
 
     from rewriter.workbench.surgery import file_forms as forms
@@ -434,7 +432,7 @@ def text(args: argparse.Namespace) -> int:
             if target.exists() and target.samefile(source.file):
                 raise RewriterError(f"{args.output} is the input itself; write the result elsewhere")
             files = forms.write_form(model, target, form, force=args.force)
-            tell(f"{clean(source.name)} -> {', '.join(clean(str(file)) for file in files)}")
+            print_line(f"{clean(source.name)} -> {', '.join(clean(str(file)) for file in files)}")
     for note in notes:
-        say(f"note: {note}")
+        print_message(f"note: {note}")
     return 0

@@ -26,12 +26,13 @@ from rewriter.app.cli.options import (
     limits_of,
     with_words,
 )
-from rewriter.app.cli.output import answer, say, style_of
+from rewriter.app.cli.output import answer, print_message, style_of
 from rewriter.core.errors import RewriterError
 from rewriter.core.record import replace
-from rewriter.workbench.style import Style, clean
+from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
+    from rewriter.core.graph.model import Model
     from rewriter.workbench.inspect.viewed_graph import NodeNote
     from rewriter.workbench.surgery.opened import Opened
 
@@ -43,9 +44,6 @@ NEW_FILE = like("force", help="overwrite an existing file")
     "show",
     "summarize a model",
     MODEL,
-    description="Shows the exporter and how it was recognized, opsets, weights, inputs and outputs, operators, subgraphs, "
-    "local functions, external data and metadata. Weights are counted, not read. For external data only the size is read. "
-    "--modules adds a table with the cost of each module of the framework. --stats also reads the weights.",
     epilog="example: rewriter show net.onnx --nodes",
     options=(
         "nodes",
@@ -58,27 +56,28 @@ NEW_FILE = like("force", help="overwrite an existing file")
     ),
 )
 def show(args: argparse.Namespace) -> int:
-    """Shows one model; returns 0."""
-    from rewriter.app.report.summary_lines import summary_lines, summary_object
+    """Shows the exporter and how it was recognized, opsets, weights, inputs and outputs, operators, subgraphs, local functions,
+    external data and metadata. Weights are counted, not read. For external data only the size is read. --modules adds a table
+    with the cost of each module of the framework. --stats also reads the weights.
+    """
+    from rewriter.app.report.printout import Printout
+    from rewriter.app.report.summary_lines import summary
     from rewriter.workbench.inspect.summary import summarise
 
     source = opened(args.model)
     costs = args.stats or args.modules
     nodes = args.nodes and not costs
-    found = replace(summarise(source.file, nodes=nodes), path=source.name)
+    found = summary(replace(summarise(source.file, nodes=nodes), path=source.name), nodes=nodes)
     if not costs:
-        answer(args, lambda: summary_object(found, nodes=nodes), lambda style: summary_lines(found, style), hang=11)
-        return 0
+        return answer(args, found)
     from rewriter.app.report.summary_lines import stats_lines, stats_object
     from rewriter.workbench.inspect.model_stats import model_stats
 
     stats = model_stats(source.read(), args.static, weights=args.stats)
-    answer(
-        args,
-        lambda: {**summary_object(found, nodes=nodes), "stats": stats_object(stats, args.depth, nodes=args.nodes)},
-        lambda style: summary_lines(found, style),
-        hang=11,
+    whole = Printout(
+        lambda: {**found.content(), "stats": stats_object(stats, args.depth, nodes=args.nodes)}, found.lines, found.hang
     )
+    answer(args, whole)
     if args.format != "json":
         print()
         for line in stats_lines(stats, args.depth, style_of(sys.stdout), nodes=args.nodes):
@@ -91,9 +90,6 @@ def show(args: argparse.Namespace) -> int:
     "write an HTML page that shows a model, or two side by side",
     MODEL,
     ("other", Option("a second model, compared with the first", "B", nargs="?")),
-    description="Writes one HTML file that shows a model: folded modules, nodes that you can search and follow, the places "
-    "where rules would fire, and the nodes that rules have changed. With two models it also shows the differences. The file "
-    "contains everything that it needs and makes no request. It has the values of weights with up to eight values.",
     epilog="examples:\n  rewriter view net.onnx -o net.html\n  rewriter view net.onnx net.fixed.onnx --open",
     options=(
         like("output", help="the page (default: NAME.html next to the model)"),
@@ -104,7 +100,10 @@ def show(args: argparse.Namespace) -> int:
     ),
 )
 def view(args: argparse.Namespace) -> int:
-    """Writes the page; returns 0."""
+    """Writes one HTML file that shows a model: folded modules, nodes that you can search and follow, the places where rules
+    would fire, and the nodes that rules have changed. With two models it also shows the differences. The file contains
+    everything that it needs and makes no request. It has the values of weights with up to eight values.
+    """
     from rewriter.app.report.html.viewer_page import viewer_page
     from rewriter.app.report.summary_lines import size_text
     from rewriter.core.onnxfile.write import check_target, write_bytes
@@ -118,20 +117,21 @@ def view(args: argparse.Namespace) -> int:
     sources = all_opened([text for text in (args.model, args.other) if text is not None], args.source)
     others: list[str] = []
     if args.other is None:
-        notes: list[list[NodeNote]] = [_findings(sources[0], args)]
+        model, findings = _findings(sources[0], args)
+        models, notes = [model], [findings]
     else:
         from rewriter.app.report.comparison_lines import difference_lines
         from rewriter.trust.difference import compare_files
 
         differences = compare_files(*(source.file for source in sources))
-        notes = list(notes_of_differences(differences))
+        models, notes = [source.read() for source in sources], list(notes_of_differences(differences))
         others = ["\n".join(difference_lines(one, Style())).strip() for one in differences if one.kind not in ON_NODES]
-    stats = [model_stats(source.read(), weights=False) for source in sources]
-    models = list(map(viewed_model, (source.file for source in sources), stats, notes))
+    stats = [model_stats(model, weights=False) for model in models]
+    views = list(map(viewed_model, (source.file for source in sources), stats, notes))
     title = " | ".join(source.file.name for source in sources)
-    page = viewer_page(models, title, others).encode("utf-8", "backslashreplace")
+    page = viewer_page(views, title, others).encode("utf-8", "backslashreplace")
     write_bytes(target, page, force=args.force)
-    say(f"{clean(str(target))}: {size_text(len(page))}")
+    print_message(f"{clean(str(target))}: {size_text(len(page))}")
     if args.open:
         import webbrowser
 
@@ -139,40 +139,32 @@ def view(args: argparse.Namespace) -> int:
     return 0
 
 
-def _findings(source: Opened, args: argparse.Namespace) -> list[NodeNote]:
-    """Where rules would fire."""
-    from rewriter.app.batch.job import process
-    from rewriter.app.batch.work import Job
-    from rewriter.app.cli.batch import make_work
-    from rewriter.app.cli.configured import vary
+def _findings(source: Opened, args: argparse.Namespace) -> tuple[Model, list[NodeNote]]:
+    """The model, and where rules would fire in it."""
+    from rewriter.app.cli.batch import firings_of
     from rewriter.app.report.html.report_page import before_and_after
     from rewriter.core.engine.firing_audit import FiringAudit
+    from rewriter.core.engine.limits import Limits
     from rewriter.workbench.inspect.viewed_graph import NodeNote
 
-    work = make_work("check", args)
-    notes = replace(work.notes, audit=FiringAudit(snapshots=8))  # firings of each rule that are pictured: pictures are large
-    work, (job,) = vary(replace(work, judging=replace(work.judging, runtime="no"), notes=notes), [Job(str(source.file))], args)
-    outcome = process(job, work)
-    if outcome.error or outcome.log is None:
-        raise RewriterError(outcome.error or f"{source.name}: nothing is known of it")
-    return [
+    firings, model = firings_of(source, args, FiringAudit(snapshots=MAX_PICTURES), Limits())
+    return model, [
         NodeNote(one.place, one.root, "finding", one.rule, one.title, before_and_after(one.snapshot) if one.snapshot else "")
-        for one in outcome.log.firings
+        for one in firings
     ]
 
 
+MAX_PICTURES = 8
+"""Firings of each rule that are pictured in a page: pictures are large."""
+
 WHOLE = 2000
-"""Nodes of a model that is drawn as a whole."""
+"""Nodes of a model that is drawn as a whole; the help of `picture` names the number."""
 
 
 @command(
     "picture",
     "draw what a rule does to a model, or a part of a model",
     MODEL,
-    description="Draws a part of a model. --firing draws the nodes around a firing, before and after it; N counts the firings "
-    "that `rewriter check` lists. --around draws the nodes around one node. Without either, the whole model is drawn if it "
-    f"has at most {WHOLE:,} nodes; use `view` for larger models. The ending of the file selects the format: .svg, .dot "
-    "(Graphviz) or .mmd (Mermaid).",
     epilog="examples:\n  rewriter picture net.onnx --firing 1 -o firing.svg\n"
     "  rewriter picture net.onnx --firing 2 --select MX -o firing.mmd\n"
     "  rewriter picture net.onnx --around conv1 --hops 3 -o conv1.svg",
@@ -186,9 +178,15 @@ WHOLE = 2000
     ),
 )
 def picture(args: argparse.Namespace) -> int:
-    """Writes one picture; returns 0."""
+    """Draws a part of a model. --firing draws the nodes around a firing, before and after it; N counts the firings that
+    `rewriter check` lists. --around draws the nodes around one node. Without either, the whole model is drawn if it has at most
+    2,000 nodes; use `view` for larger models. The ending of the file selects the format: .svg, .dot (Graphviz) or .mmd
+    (Mermaid).
+    """
     from rewriter.app.batch.pictures import ENDINGS, picture_of_firing, picture_of_part
-    from rewriter.app.cli.selection import selected
+    from rewriter.app.cli.batch import firings_of
+    from rewriter.core.engine.firing_audit import FiringAudit
+    from rewriter.core.engine.limits import Limits
     from rewriter.core.onnxfile.write import check_target, write_bytes
 
     ending = next((ending for ending in ENDINGS if args.output.lower().endswith(ending)), None)
@@ -197,12 +195,16 @@ def picture(args: argparse.Namespace) -> int:
     target = Path(args.output)
     check_target(target, args.force)
     source = opened(args.model, args.source)
-    model = source.read()
-    model.constant_inputs = args.constant_inputs
     if args.firing is None:
+        model = source.read()
+        model.constant_inputs = args.constant_inputs
         text = picture_of_part(model, source.name, args.around, args.hops, ending, most=WHOLE)
     else:
-        text = picture_of_firing(model, source, selected(args), args.source, args.firing, ending)
+        firings, _ = firings_of(source, args, FiringAudit(snapshot_of=args.firing), Limits(firings=args.firing))
+        if len(firings) < args.firing:
+            there = f"there {'is' if len(firings) == 1 else 'are'} {counted(len(firings), 'firing')}"
+            raise RewriterError(f"{source.name}: there is no firing {args.firing}; {there}; `rewriter check` lists them")
+        text = picture_of_firing(firings[args.firing - 1], ending)
     write_bytes(target, text.encode("utf-8", "backslashreplace"), force=True)
     return 0
 
@@ -212,25 +214,20 @@ def picture(args: argparse.Namespace) -> int:
     "show the differences between two models",
     BEFORE,
     AFTER,
-    description="Compares the computation of two models. Names of inner tensors and the order of nodes do not count. A "
-    "constant may be an initializer or a node. Prints the differences in nodes, attributes, operands, constants (with their "
-    "ranges and the largest difference), inputs, outputs, opsets and metadata. The exit code is 1 if there are any.",
     epilog="example: rewriter diff net.onnx net.fixed.onnx",
     options=("format", Limits("the comparison", 600)),
 )
 def diff(args: argparse.Namespace) -> int:
-    """Compares two models; returns 1 when they differ."""
-    from rewriter.app.report.comparison_lines import comparison_lines, comparison_object
+    """Compares the computation of two models. Names of inner tensors and the order of nodes do not count. A constant may be an
+    initializer or a node. Prints the differences in nodes, attributes, operands, constants (with their ranges and the largest
+    difference), inputs, outputs, opsets and metadata. The exit code is 1 if there are any.
+    """
+    from rewriter.app.report.comparison_lines import comparison
     from rewriter.trust.difference import compare_files
 
     before, after = all_opened([args.before, args.after])
     found = compare_files(before.file, after.file)
-    answer(
-        args,
-        lambda: comparison_object(before.name, after.name, found),
-        lambda style: comparison_lines(before.name, after.name, found, style),
-    )
-    return 1 if found else 0
+    return answer(args, comparison(before.name, after.name, found), code=1 if found else 0)
 
 
 @command(
@@ -238,11 +235,6 @@ def diff(args: argparse.Namespace) -> int:
     "run two models side by side and find the first tensor that differs",
     BEFORE,
     AFTER,
-    description="Runs two models on the same inputs and compares their outputs. If the outputs differ, or one model does not "
-    "run, compares the tensors in between, in the order of computation. Names the first tensor that differs, or the node that "
-    "is rejected. Tensors are paired by structure, not by names. They may differ by --atol plus --rtol times the largest "
-    "magnitude of the tensor, plus 16 units in the last place of the coarsest type. NaN equals only NaN. The exit code is 1 "
-    "if something differs.",
     epilog="example: rewriter compare net.onnx net.fixed.onnx --inputs sample.npz --layers",
     options=(
         like("inputs", help=".npz file with A's inputs (default: random ones and edge values, always the same)"),
@@ -255,8 +247,12 @@ def diff(args: argparse.Namespace) -> int:
     ),
 )
 def compare(args: argparse.Namespace) -> int:
-    """Compares two models; returns 1 when they differ or one does not run."""
-    from rewriter.app.report.comparison_lines import layers_lines, layers_object
+    """Runs two models on the same inputs and compares their outputs. If the outputs differ, or one model does not run, compares
+    the tensors in between, in the order of computation. Names the first tensor that differs, or the node that is rejected.
+    Tensors are paired by structure, not by names. They may differ by --atol plus --rtol times the largest magnitude of the
+    tensor, plus 16 units in the last place of the coarsest type. NaN equals only NaN. The exit code is 1 if something differs.
+    """
+    from rewriter.app.report.comparison_lines import layers
     from rewriter.trust.proof.layer_comparison import compare_models
 
     before, after = all_opened([args.before, args.after])
@@ -269,26 +265,21 @@ def compare(args: argparse.Namespace) -> int:
         memory=args.memory,
         layers=args.layers,
     )
-    answer(
-        args,
-        lambda: layers_object(before.name, after.name, found),
-        lambda style: layers_lines(before.name, after.name, found, style),
-    )
-    return 0 if found.same else 1
+    return answer(args, layers(before.name, after.name, found), code=0 if found.same else 1)
 
 
 @command(
     "history",
     "list the rules that changed a model",
     MODEL,
-    description="Prints the record that `fix` leaves in models that it changes. For each run: the rules that fired, with "
-    "counts and digests, and the SHA-256 of the file that was rewritten. Then: the nodes that rules made or changed.",
     epilog="example: rewriter history net.fixed.onnx",
     options=("format", Limits("the command", 600)),
 )
 def history(args: argparse.Namespace) -> int:
-    """Prints the record; returns 0."""
-    from rewriter.app.report.run_lines import history_lines, history_object
+    """Prints the record that `fix` leaves in models that it changes. For each run: the rules that fired, with counts and
+    digests, and the SHA-256 of the file that was rewritten. Then: the nodes that rules made or changed.
+    """
+    from rewriter.app.report import run_lines
     from rewriter.core.onnxfile.read import read_model_file
     from rewriter.core.onnxfile.tensors import text
     from rewriter.trust import stamp
@@ -300,12 +291,7 @@ def history(args: argparse.Namespace) -> int:
         runs = stamp.history({text(entry.key): text(entry.value) for entry in model.metadata_props})
     except stamp.Unreadable as error:
         raise RewriterError(f"{source.name}: the record in it cannot be read: {error}") from None
-    answer(
-        args,
-        lambda: history_object(source.name, runs, marks(model)),
-        lambda style: history_lines(source.name, runs, marks(model), style),
-    )
-    return 0
+    return answer(args, run_lines.history(source.name, runs, marks(model)))
 
 
 @command(
@@ -313,8 +299,6 @@ def history(args: argparse.Namespace) -> int:
     "check a result against its record",
     ("input", Option("the model before", "INPUT")),
     ("output", Option("the model after", "OUTPUT")),
-    description="Repeats on INPUT the rewrites that the record in OUTPUT lists, and compares the bytes. The exit code is 1 if "
-    "the output differs, if it has no record, or if a rule has changed since. Nothing is written.",
     epilog="example: rewriter audit net.onnx net.fixed.onnx",
     options=(
         like("source", help="the framework's own file, if it is not next to INPUT"),
@@ -325,31 +309,24 @@ def history(args: argparse.Namespace) -> int:
     ),
 )
 def audit(args: argparse.Namespace) -> int:
-    """Audits one model; returns 1 when it is not as recorded."""
+    """Repeats on INPUT the rewrites that the record in OUTPUT lists, and compares the bytes. The exit code is 1 if the output
+    differs, if it has no record, or if a rule has changed since. Nothing is written.
+    """
     from rewriter.app.cli.selection import load
-    from rewriter.app.report.run_lines import audit_lines, audit_object
+    from rewriter.app.report import run_lines
     from rewriter.trust import check_record
 
     before, after = all_opened([args.input, args.output])
     source = None if args.source in (None, "auto", "none") else Path(args.source)
     found = check_record.audit(before.file, after.file, load(args.rules), source)
     found.findings = list(map(with_names, found.findings))
-    answer(
-        args,
-        lambda: audit_object(before.name, after.name, found),
-        lambda style: audit_lines(before.name, after.name, found, style),
-    )
-    return 0 if found.true else 1
+    return answer(args, run_lines.audit(before.name, after.name, found), code=0 if found.true else 1)
 
 
 @command(
     "run",
     "run a model and show or save its outputs",
     MODEL,
-    description="Runs a model once, in ONNX Runtime on one thread, and shows its outputs. Models up to 256 MiB run with the "
-    "runtime's default optimizations, larger models without optimizations. -o saves inputs and outputs by their names, so "
-    "that you can pass the file as --inputs to this and other commands. Without --inputs, the inputs are generated; they are "
-    "always the same.",
     epilog="examples:\n  rewriter run net.onnx\n  rewriter run net.onnx --inputs sample.npz --dump 'op:Conv' -o out.npz",
     options=(
         DRAWN_INPUTS,
@@ -362,12 +339,15 @@ def audit(args: argparse.Namespace) -> int:
     ),
 )
 def run(args: argparse.Namespace) -> int:
-    """Runs one model; returns 0."""
+    """Runs a model once, in ONNX Runtime on one thread, and shows its outputs. Models up to 256 MiB run with the runtime's
+    default optimizations, larger models without optimizations. -o saves inputs and outputs by their names, so that you can pass
+    the file as --inputs to this and other commands. Without --inputs, the inputs are generated; they are always the same.
+    """
     from shlex import quote
 
     import numpy as np
 
-    from rewriter.app.report.run_lines import run_lines, run_object
+    from rewriter.app.report import run_lines
     from rewriter.core.graph.tidy import fix_shapes
     from rewriter.core.isolation.budget import within_limits
     from rewriter.core.onnxfile.write import check_target
@@ -396,22 +376,14 @@ def run(args: argparse.Namespace) -> int:
             arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
             write_arrays(target, arrays, force=args.force)
             for name in values.keys() - arrays.keys():
-                say(f"note: {name!r} is no tensor, and not in {args.output}")
-        answer(
-            args,
-            lambda: run_object(source.name, found, args.output),
-            lambda style: run_lines(source.name, found, args.output, style),
-            hang=11,
-        )
-    return 0
+                print_message(f"note: {name!r} is no tensor, and not in {args.output}")
+        return answer(args, run_lines.single_run(source.name, found, args.output))
 
 
 @command(
     "bench",
     "measure the run time of models and of their nodes",
     ("models", Option("the models; the others are compared with the first", "MODEL", nargs="+")),
-    description="Times models in ONNX Runtime on the processor, after warm-up runs that do not count. Several models run in "
-    "turns. The runtime's profile shows which operators take the time. Models with the same inputs get the same values.",
     epilog="examples:\n  rewriter bench net.onnx --nodes\n  rewriter bench net.onnx small.onnx --threads 1",
     options=(
         DRAWN_INPUTS,
@@ -427,8 +399,10 @@ def run(args: argparse.Namespace) -> int:
     ),
 )
 def bench(args: argparse.Namespace) -> int:
-    """Times models; returns 0."""
-    from rewriter.app.report.run_lines import bench_lines, bench_object
+    """Times models in ONNX Runtime on the processor, after warm-up runs that do not count. Several models run in turns. The
+    runtime's profile shows which operators take the time. Models with the same inputs get the same values.
+    """
+    from rewriter.app.report import run_lines
     from rewriter.core.graph.tidy import fix_shapes
     from rewriter.core.isolation.budget import within_limits
     from rewriter.trust.proof.judges import runtime_version
@@ -451,10 +425,4 @@ def bench(args: argparse.Namespace) -> int:
             threads=args.threads,
             optimize=not args.as_it_is,
         )
-        answer(
-            args,
-            lambda: bench_object(timings, runtime_version()),
-            lambda style: bench_lines(timings, runtime_version(), nodes=args.nodes, style=style),
-            hang=11,
-        )
-    return 0
+        return answer(args, run_lines.bench(timings, runtime_version(), nodes=args.nodes))

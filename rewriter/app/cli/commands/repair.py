@@ -20,7 +20,7 @@ from rewriter.app.cli.options import (
     like,
     with_words,
 )
-from rewriter.app.cli.output import answer, answer_json, say, style_of, tell
+from rewriter.app.cli.output import answer, answer_json, print_line, print_message, style_of
 from rewriter.core.errors import RewriterError
 from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     "fix",
     "repair models",
     PATHS,
-    description="Repairs models. The input is modified only with --in-place. Without -o, --out or --in-place the result is "
-    "NAME.fixed.onnx next to the input. In folders, *.fixed.onnx are taken for results and skipped. Hidden folders are not "
-    "searched.",
     epilog="examples:\n  rewriter fix exported/ --out repaired/ --jobs 4\n"
     "  rewriter fix net.onnx -o fixed.onnx --verify --report audit.html --report audit.json",
     options=(
@@ -60,7 +57,9 @@ if TYPE_CHECKING:
     ),
 )
 def fix(args: argparse.Namespace) -> int:
-    """Repairs models; returns the exit code."""
+    """Repairs models. The input is modified only with --in-place. Without -o, --out or --in-place the result is NAME.fixed.onnx
+    next to the input. In folders, *.fixed.onnx are taken for results and skipped. Hidden folders are not searched.
+    """
     from rewriter.app.batch.jobs import FIXED
     from rewriter.app.cli.batch import write_results
 
@@ -71,9 +70,6 @@ def fix(args: argparse.Namespace) -> int:
     "check",
     "report which rules would fire, and where",
     PATHS,
-    description="Reports which rules would fire and where. If an unknown fact keeps a rule from firing, names the fact and "
-    "how to make it known. Nothing is written. The exit code is 1 if a rule would fire, or if ONNX Runtime rejects a model. "
-    "It is also 1 if a small model fails on all generated inputs, unless the inputs can be the cause.",
     epilog="examples:\n  rewriter check net.onnx --source net-symbol.json\n"
     "  rewriter check exported/ --format github --report findings.sarif",
     options=(
@@ -89,7 +85,10 @@ def fix(args: argparse.Namespace) -> int:
     ),
 )
 def check(args: argparse.Namespace) -> int:
-    """Checks models; returns the exit code."""
+    """Reports which rules would fire and where. If an unknown fact keeps a rule from firing, names the fact and how to make it
+    known. Nothing is written. The exit code is 1 if a rule would fire, or if ONNX Runtime rejects a model. It is also 1 if a
+    small model fails on all generated inputs, unless the inputs can be the cause.
+    """
     from rewriter.app.batch.jobs import find_models, unwritten
     from rewriter.app.cli.batch import run_batch
     from rewriter.app.cli.options import runtime_choice
@@ -109,8 +108,6 @@ def check(args: argparse.Namespace) -> int:
     "plan",
     "write the rewrites of `fix` to a file that you can edit and apply",
     MODEL,
-    description="Writes each rewrite that `fix` would do as a table of a TOML file, next to the change that it makes. Set "
-    "`apply = false` to reject one. `rewriter apply` carries out the rest. The model is not changed.",
     epilog="examples:\n  rewriter plan net.onnx -o plan.toml\n  rewriter apply plan.toml -o net.fixed.onnx\n"
     "  rewriter plan net.onnx --interactive -o plan.toml",
     options=(
@@ -123,15 +120,14 @@ def check(args: argparse.Namespace) -> int:
     ),
 )
 def plan(args: argparse.Namespace) -> int:
-    """Writes a plan; returns 1 when something would be left unfinished."""
+    """Writes each rewrite that `fix` would do as a table of a TOML file, next to the change that it makes. Set `apply = false`
+    to reject one. `rewriter apply` carries out the rest. The model is not changed.
+    """
     from pathlib import Path
 
-    from rewriter.app.batch.job import process
     from rewriter.app.batch.jobs import opened
     from rewriter.app.batch.planned_work import plan_of
-    from rewriter.app.batch.work import Job
-    from rewriter.app.cli.batch import make_work
-    from rewriter.app.cli.configured import vary
+    from rewriter.app.cli.batch import one_run
     from rewriter.core.onnxfile.write import check_target, write_bytes
     from rewriter.trust.plans.plan_file import written
 
@@ -139,13 +135,9 @@ def plan(args: argparse.Namespace) -> int:
     if output is not None:
         check_target(output, args.force)
     file = opened(args.model, args.source)
-    work = make_work("fix", args)
-    work, (job,) = vary(replace(work, notes=replace(work.notes, detail=True)), [Job(str(file.file))], args)
-    outcome = process(job, work)
-    if outcome.error or outcome.log is None:
-        raise RewriterError(outcome.error or f"{file.name}: nothing is known of it")
-    done = work.variants[job.variant] if work.variants else work
-    document = plan_of(outcome, done, file, args.model, args.rules)
+    work, outcome, _ = one_run("fix", file, args, lambda work: replace(work, notes=replace(work.notes, detail=True)))
+    assert outcome.log is not None
+    document = plan_of(outcome, work, file, args.model, args.rules)
     if args.interactive:
         from rewriter.core.isolation.budget import undisturbed
 
@@ -160,10 +152,10 @@ def plan(args: argparse.Namespace) -> int:
     rewrites = counted(len(outcome.log.firings), "rewrite")
     accepted = sum(proposal.apply for proposal in document.proposals)
     where = "" if output is None else f" in {clean(str(output))}"
-    say((f"{accepted:,} of {rewrites} accepted" if args.interactive else f"{rewrites} proposed") + where)
+    print_message((f"{accepted:,} of {rewrites} accepted" if args.interactive else f"{rewrites} proposed") + where)
     if output is not None and outcome.log.firings:
         result = ["-o", quote(clean(f"{file.file.name.removesuffix('.onnx')}.fixed.onnx"))]
-        say(f"next: {' '.join(['rewriter apply', quote(clean(str(output))), *result])}")
+        print_message(f"next: {' '.join(['rewriter apply', quote(clean(str(output))), *result])}")
     return 1 if outcome.unfinished else 0
 
 
@@ -175,17 +167,13 @@ def _decided(proposals: Sequence[Proposal], firings: Sequence[Firing]) -> tuple[
         print(question, end="", file=sys.stderr, flush=True)
         return input()
 
-    return decide(proposals, {firing.number: firing for firing in firings}, say, ask)
+    return decide(proposals, {firing.number: firing for firing in firings}, print_message, ask)
 
 
 @command(
     "apply",
     "carry out a plan",
     ("plan", Option("file written by `rewriter plan`", "PLAN")),
-    description="Does the rewrites that a plan accepts, and no other. Nothing is written if the model, a rule or the source "
-    "file has changed since the plan was made. The exit code is 1 if an accepted rewrite did not happen although all rewrites "
-    "before it in its chain did. It is also 1 if a rewrite that is not in the plan was ready to happen; that rewrite is not "
-    "done.",
     epilog="example: rewriter apply plan.toml -o net.fixed.onnx",
     options=(
         like("output", help="the result (default: NAME.fixed.onnx next to the model)"),
@@ -198,7 +186,10 @@ def _decided(proposals: Sequence[Proposal], firings: Sequence[Firing]) -> tuple[
     ),
 )
 def apply(args: argparse.Namespace) -> int:
-    """Carries out a plan; returns the exit code."""
+    """Does the rewrites that a plan accepts, and no other. Nothing is written if the model, a rule or the source file has
+    changed since the plan was made. The exit code is 1 if an accepted rewrite did not happen although all rewrites before it in
+    its chain did. It is also 1 if a rewrite that is not in the plan was ready to happen; that rewrite is not done.
+    """
     from pathlib import Path
 
     from rewriter.app.batch import jobs
@@ -206,7 +197,7 @@ def apply(args: argparse.Namespace) -> int:
     from rewriter.app.batch.outcome_records import exit_code, model_record
     from rewriter.app.batch.planned_work import work_of
     from rewriter.app.batch.urls import is_remote, is_url, with_names
-    from rewriter.app.batch.work import Judging, Writing
+    from rewriter.app.batch.work import Checking, Writing
     from rewriter.app.cli.selection import load
     from rewriter.app.report.jsonreport import plain
     from rewriter.trust.plans.plan_file import UNPLANNED, missing, read
@@ -222,7 +213,7 @@ def apply(args: argparse.Namespace) -> int:
     (job,) = jobs.plan([jobs.Found(str(model.file), model.file.name)], output=args.output, out=None, in_place=False)
     work = work_of(found, args.plan, load(found.rule_paths), model, source)
     writing = Writing(force=args.force, stamp=args.stamp is not False)
-    outcome = process(job, replace(work, judging=Judging(verify=args.verify), writing=writing))
+    outcome = process(job, replace(work, checking=Checking(verify=args.verify), writing=writing))
     outcome.path = model.name
     absent = [] if outcome.log is None else missing(found.proposals, outcome.log)
     unplanned = [] if outcome.log is None else [one for one in outcome.log.suppressed if one.reason == UNPLANNED]
@@ -233,9 +224,9 @@ def apply(args: argparse.Namespace) -> int:
         answer_json(args, {"exit_code": code, **record, "missing": lost})
     elif not outcome.error:
         for line in _applied(found, outcome, absent, style_of(sys.stdout)):
-            tell(line)
+            print_line(line)
     if outcome.error:
-        say(f"rewriter: error: {clean(with_names(outcome.error))}")
+        print_message(f"rewriter: error: {clean(with_names(outcome.error))}")
     return code
 
 
@@ -270,20 +261,20 @@ def _applied(plan: Document, outcome: Outcome, absent: list[Missing], style: Sty
             shell_words="nodes",
         ),
     ),
-    description="For each place where the operator of the rule's last node occurs, prints that the rule fires, or the "
-    "condition that stopped it and the value found in the model. If the value is unknown, prints how to make it known. The "
-    "nearest misses come first. Places are examined before any rule has fired. A run of all selected rules then shows if this "
-    "rule fires only after others, or too late. Nothing is written.",
     epilog="example: rewriter why MX001 net.onnx fc1",
     options=(*RULES_AT_WORK, "limit", "format", Limits("the command", 600)),
 )
 def why(args: argparse.Namespace) -> int:
-    """Explains one rule on one model; returns 0."""
+    """For each place where the operator of the rule's last node occurs, prints that the rule fires, or the condition that
+    stopped it and the value found in the model. If the value is unknown, prints how to make it known. The nearest misses come
+    first. Places are examined before any rule has fired. A run of all selected rules then shows if this rule fires only after
+    others, or too late. Nothing is written.
+    """
     from rewriter.app.batch.jobs import opened
     from rewriter.app.cli.selection import target_names, wanted_files
     from rewriter.app.findings import explained
     from rewriter.app.report.rule_lines import when_asked
-    from rewriter.app.report.why_lines import why_lines, why_object
+    from rewriter.app.report.why_lines import explanation
     from rewriter.core.language.rules import EVERY_TARGET
 
     rule, rules = _explained_rule(args)
@@ -298,21 +289,15 @@ def why(args: argparse.Namespace) -> int:
     for one in () if configuration is None else configuration.suppress:
         if rule.code.startswith(one.rule) and (not one.patterns or configuration.fits(one.patterns, args.model)):
             notes.append(f"{one.origin} suppresses {one.rule}" + (f" at {one.node}" if one.node else "") + f": {one.reason}")
-    answer(
-        args,
-        lambda: why_object(found, file.name, exporter, notes),
-        lambda style: why_lines(found, notes, args.limit, style),
-    )
-    return 0
+    return answer(args, explanation(found, file.name, exporter, notes, args.limit))
 
 
 def _explained_rule(args: argparse.Namespace) -> tuple[Rule, RuleSet]:
     """The rule, and all selected ones with it among them."""
     from rewriter.app.chosen_rules import find_rule
-    from rewriter.app.cli.selection import codes, load, target_names, wanted_files
+    from rewriter.app.cli.selection import choose, codes, load, target_names
 
     known = load(args.rules).with_settings(args.set)
     rule = find_rule(args.rule, list(known))
     select = [*(codes(args.select) or ["DEFAULT"]), rule.code]
-    files = wanted_files(args, known)
-    return rule, known.select(select, codes(args.ignore), target_names(args), guess=args.guess, files=files)
+    return rule, choose(args, known, select, codes(args.ignore), target_names(args))

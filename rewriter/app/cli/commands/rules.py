@@ -17,7 +17,7 @@ from rewriter.app.cli.options import (
     steps,
     with_words,
 )
-from rewriter.app.cli.output import answer, answer_json, say, style_of, tell
+from rewriter.app.cli.output import answer, answer_json, print_line, print_message, style_of
 from rewriter.core.errors import RewriterError, install
 from rewriter.workbench.style import clean, counted
 
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 @command(
     "rules",
     "list the rules",
-    description="Lists rules by exporter: code and title. A mark after the code shows that a rule does not run by default. "
-    "With --symptom: lists the rules that repair a model that a tool rejects with this message, best first. The exit code is "
-    "1 if no rule surely does; the closest rules are then listed.",
     epilog='example: rewriter rules --symptom "First input does not have rank 2"',
     options=(
         "symptom",
@@ -49,7 +46,10 @@ if TYPE_CHECKING:
     target=[],  # here it says what is listed, which is nothing for a configuration to decide
 )
 def rules(args: argparse.Namespace) -> int:
-    """Lists rules; returns 1 when no rule answers the symptom, otherwise 0."""
+    """Lists rules by exporter: code and title. A mark after the code shows that a rule does not run by default. With --symptom:
+    lists the rules that repair a model that a tool rejects with this message, best first. The exit code is 1 if no rule surely
+    does; the closest rules are then listed.
+    """
     from rewriter.app.cli.selection import read_rules, target_names
     from rewriter.app.report.rule_lines import HANG, MARKS, rule_object, rule_table
     from rewriter.core.record import as_dict
@@ -70,35 +70,30 @@ def rules(args: argparse.Namespace) -> int:
         answer_json(args, {"rules": objects} if args.symptom is None else {"rules": objects, "advice": as_dict(advice)})
         return 0 if is_sure else 1
     for one in advice:
-        tell(f"{one.consumer}: {one.advice}")
-        tell(f"    {one.thread}")
+        print_line(f"{one.consumer}: {one.advice}")
+        print_line(f"    {one.thread}")
     if not is_sure:
-        say("no rule has this symptom" + ("; the closest ones:" if answers else ""))
+        print_message("no rule has this symptom" + ("; the closest ones:" if answers else ""))
     if args.symptom is None or answers:
         rows = listed if args.symptom is None else [answer.rule for answer in answers]
         for line in rule_table(rows, style_of(sys.stdout), is_ranked=args.symptom is not None):
-            tell(line, hang=HANG)
-        say(MARKS)
+            print_line(line, hang=HANG)
+        print_message(MARKS)
     return 0 if is_sure else 1
 
 
 def _print_packs(args: argparse.Namespace) -> int:
     """The packs, one a line; no code of the packages that bring them is run."""
+    from rewriter.app.report.printout import Printout
     from rewriter.core.language.rule_files import find_rule_files
     from rewriter.rule_tools.packs import packs
 
     found = [(pack, len(find_rule_files([pack.folder]))) for pack in packs()]
     listed = [{"name": p.name, "from": p.distribution, "folder": str(p.folder), "files": files} for p, files in found]
-    answer(
-        args,
-        lambda: {"packs": listed},
-        lambda style: (
-            clean(f"pack:{pack.name}  {counted(files, 'rule file')}, {pack.distribution}, {pack.folder}")
-            for pack, files in found
-        ),
-    )
+    lines = [f"pack:{pack.name}  {counted(files, 'rule file')}, {pack.distribution}, {pack.folder}" for pack, files in found]
+    answer(args, Printout(lambda: {"packs": listed}, lambda style: map(clean, lines)))
     if not found and args.format != "json":
-        say("no installed package brings rules")
+        print_message("no installed package brings rules")
     return 0
 
 
@@ -138,22 +133,18 @@ def _for_targets(rules: Sequence[Rule], targets: Sequence[str]) -> Sequence[Rule
     "rule",
     "show one rule",
     ("code", Option("code of the rule", "CODE", shell_words="one_code")),
-    description="Shows one rule: its purpose, the models that it is for, its parameters, upstream issues and text.",
     epilog="example: rewriter rule MX001",
     options=(*RULE_PATHS, CONFIGURATION, Limits("the command", 600), "format"),
 )
 def rule(args: argparse.Namespace) -> int:
-    """Shows one rule; returns 0."""
+    """Shows one rule: its purpose, the models that it is for, its parameters, upstream issues and text."""
     from rewriter.app.chosen_rules import find_rule
     from rewriter.app.cli.selection import read_rules
+    from rewriter.app.report.printout import Printout
     from rewriter.app.report.rule_lines import rule_lines, rule_object, text_lines
 
     found = find_rule(args.code, read_rules(args.rules))
-    answer(
-        args,
-        lambda: rule_object(found),
-        lambda style: rule_lines(found, style),
-    )
+    answer(args, Printout(lambda: rule_object(found), lambda style: rule_lines(found, style)))
     for line in text_lines(found) if args.format != "json" else ():
         print(line)
     return 0
@@ -163,12 +154,11 @@ def rule(args: argparse.Namespace) -> int:
     "explain",
     "explain a message of the rule compiler",
     ("code", Option("E103, W301, ...; `list` prints all of them", "CODE", shell_words="messages")),
-    description="Explains a message of the rule compiler: its meaning, a rule that causes it, and a rule that does not.",
     epilog="example: rewriter explain E103",
     options=("format",),
 )
 def explain(args: argparse.Namespace) -> int:
-    """Prints the page; returns 0."""
+    """Explains a message of the rule compiler: its meaning, a rule that causes it, and a rule that does not."""
     from rewriter.rule_tools.messages import message_pages
 
     known = message_pages.message_pages()
@@ -185,11 +175,10 @@ def explain(args: argparse.Namespace) -> int:
     "help",
     "explain a command, a rule or a message",
     ("word", Option("a command, a rule's code, or a message's code", "WORD", nargs="?", shell_words="words")),
-    description="Explains a command (fix), a rule (MX001) or a message of the rule compiler (E103).",
     epilog="examples:\n  rewriter help fix\n  rewriter help MX001",
 )
 def help(args: argparse.Namespace) -> int:
-    """Prints the help of the word; returns 0."""
+    """Explains a command (fix), a rule (MX001) or a message of the rule compiler (E103)."""
     from rewriter.app.cli.program import COMMANDS, make_parser
     from rewriter.rule_tools.messages import message_pages
 
@@ -216,7 +205,7 @@ def _print_rule(word: str, commands: tuple[str, ...]) -> None:
         hint = f"did you mean {near}?" if near else "`rewriter help` lists the commands"
         raise RewriterError(f"{word!r} is no command, rule or message; {hint}")
     for line in rule_lines(found, style_of(sys.stdout)):
-        tell(line)
+        print_line(line)
 
 
 # Rules that are begun.
@@ -226,10 +215,6 @@ def _print_rule(word: str, commands: tuple[str, ...]) -> None:
     "new",
     "start a rule from a part of a model, or from a model and its repair",
     ("code", Option("of the new rule: capital letters and a number, as MY001", "CODE")),
-    description="Writes a rule file that compiles, with a header and tests. With --around the pattern has the nodes around "
-    "one node, and comments mark the parts that you fill in. With --to the pattern and the rewrite are the differences "
-    "between a model and its hand-made repair. The rule is run on the model, and its result is compared with the repair. "
-    "Comments mark the guesses. If one rule is not enough, the codes of the others count on from CODE.",
     epilog="examples:\n"
     "  rewriter new MY001 --from net.onnx --around /MaxPool -o my_rules/MY001_pool.rules\n"
     "  rewriter new MY001 --from before.onnx --to after.onnx -o my_rules/MY001_pool.rules\n"
@@ -246,7 +231,11 @@ def _print_rule(word: str, commands: tuple[str, ...]) -> None:
     ),
 )
 def new(args: argparse.Namespace) -> int:
-    """Writes the file; returns 1 when its rules do not give the repair, else 0."""
+    """Writes a rule file that compiles, with a header and tests. With --around the pattern has the nodes around one node, and
+    comments mark the parts that you fill in. With --to the pattern and the rewrite are the differences between a model and its
+    hand-made repair. The rule is run on the model, and its result is compared with the repair. Comments mark the guesses. If
+    one rule is not enough, the codes of the others count on from CODE.
+    """
     from rewriter.app.batch.jobs import opened
     from rewriter.app.cli.options import runtime_choice
     from rewriter.app.cli.selection import load
@@ -275,11 +264,11 @@ def new(args: argparse.Namespace) -> int:
         print(text, end="")
     else:
         write_bytes(target, text.encode(), force=False)
-        tell(f"{clean(str(target))}: {code}")
+        print_line(f"{clean(str(target))}: {code}")
     for line in (*outcome, *(f"not reached: {line}" for line in missing)):
-        say(clean(line))
+        print_message(clean(line))
     if target is not None:
-        say("fill in the places marked FILL IN, then run: rewriter test " + clean(str(target)))
+        print_message("fill in the places marked FILL IN, then run: rewriter test " + clean(str(target)))
     return 1 if missing else 0
 
 
@@ -287,13 +276,13 @@ def new(args: argparse.Namespace) -> int:
     "new-pack",
     "start a package of rules",
     ("name", Option("small letters, digits and hyphens; pip knows it as NAME-rules", "NAME")),
-    description="Writes a folder with a package that you install with pip. Its rules then have the name pack:NAME. The folder "
-    "has an example rule with tests and its verdict of `verify`, a test of the package, and a workflow for CI.",
     epilog="example: rewriter new-pack my-company",
     options=(like("output", metavar="FOLDER", help="the folder to make (default: NAME-rules)"),),
 )
 def new_pack(args: argparse.Namespace) -> int:
-    """Writes the pack; returns 0."""
+    """Writes a folder with a package that you install with pip. Its rules then have the name pack:NAME. The folder has an
+    example rule with tests and its verdict of `verify`, a test of the package, and a workflow for CI.
+    """
     from rewriter.app.cli.commands.trials import verify
     from rewriter.app.cli.program import make_parser
     from rewriter.trust.proof.onnx_runtime import installed
@@ -302,13 +291,13 @@ def new_pack(args: argparse.Namespace) -> int:
     pack = named(args.name)
     folder = Path(args.output or pack.distribution)
     for path in write_pack(pack, folder):
-        tell(clean(str(path)))
+        print_line(clean(str(path)))
     place = str(folder / pack.rules)
     if installed():
         verify(make_parser(["verify"]).read(["verify", place, "--update-lock", "--samples", "60"]))
     else:
-        say(f"the rules are not verified without ONNX Runtime; with it: rewriter verify {clean(place)} --update-lock")
-    say(f"install it with: pip install -e {clean(str(folder))}; then: rewriter fix MODEL --extend pack:{pack.name}")
+        print_message(f"the rules are not verified without ONNX Runtime; with it: rewriter verify {clean(place)} --update-lock")
+    print_message(f"install it with: pip install -e {clean(str(folder))}; then: rewriter fix MODEL --extend pack:{pack.name}")
     return 0
 
 
@@ -319,50 +308,58 @@ def new_pack(args: argparse.Namespace) -> int:
     "fmt",
     "format rule files",
     ("paths", Option("rule file, or folder that is searched for *.rules", "PATH", nargs="+")),
-    description="Formats rule files in place and keeps comments. A file that does not parse is reported and not changed.",
     epilog="example: rewriter fmt --check my_rules/",
     options=("check", Limits("the command", 600)),
 )
 def fmt(args: argparse.Namespace) -> int:
-    """Formats; returns 2 when a file could not be, 1 when `--check` finds a difference."""
-    from rewriter.core.language.rule_files import find_rule_files, read_rule_file
-    from rewriter.core.onnxfile.write import write_bytes
-    from rewriter.rule_tools.format import format_text
+    """Formats rule files in place and keeps comments. A file that does not parse is reported and not changed."""
+    from rewriter.app.cli.progress_bar import progress
+    from rewriter.core.language.rule_files import find_rule_files
 
-    changed, failed = 0, 0
+    changed = failed = 0
     files = find_rule_files(args.paths)
-    for file in files:
-        try:
-            text = read_rule_file(file)
-            formatted = format_text(text)
-            if formatted == text:
-                continue
-            changed += 1
-            if not args.check:
-                write_bytes(Path(file), formatted.encode(), True)
-        except RewriterError as error:
-            failed += 1
-            shown = str(error)
-            say(shown if shown.startswith(file) else f"{clean(file)}:\n{shown}")
-            continue
-        print(f"{'would format' if args.check else 'formatted'} {clean(file)}")
-    say(f"{counted(len(files), 'file')}: {changed} {'to format' if args.check else 'formatted'}, {failed} failed")
+    with progress(len(files), "files") as display:
+        for file in files:
+            try:
+                is_changed, error = _formatted(file, is_check=args.check), ""
+            except RewriterError as failure:
+                is_changed, error = False, str(failure)
+                print_message(error if error.startswith(file) else f"{clean(file)}:\n{error}")
+            if is_changed:
+                display.show(f"{'would format' if args.check else 'formatted'} {clean(file)}")
+            changed += is_changed
+            failed += bool(error)
+            display.advance(failed=bool(error))
+    print_message(f"{counted(len(files), 'file')}: {changed} {'to format' if args.check else 'formatted'}, {failed} failed")
     if failed:
         return 2
     return 1 if args.check and changed else 0
 
 
+def _formatted(file: str, *, is_check: bool) -> bool:
+    """Formats a file, or only checks it; whether its layout is another one. Raises RewriterError."""
+    from rewriter.core.language.rule_files import read_rule_file
+    from rewriter.core.onnxfile.write import write_bytes
+    from rewriter.rule_tools.format import format_text
+
+    text = read_rule_file(file)
+    formatted = format_text(text)
+    if formatted != text and not is_check:
+        write_bytes(Path(file), formatted.encode(), True)
+    return formatted != text
+
+
 @command(
     "lsp",
     "run the language server for editors of rule files",
-    description="Runs a server of the Language Server Protocol on standard input and output: diagnostics while you type, "
-    "hover, completion, definitions, formatting, and lenses that run tests and verify rules. Editors start it by themselves. "
-    "Needs onnx-rewriter[editor].",
     epilog="example: rewriter lsp --stdio",
     options=("stdio",),
 )
 def lsp(args: argparse.Namespace) -> int:
-    """Serves until the editor ends it; returns 0."""
+    """Runs a server of the Language Server Protocol on standard input and output: diagnostics while you type, hover,
+    completion, definitions, formatting, and lenses that run tests and verify rules. Editors start it by themselves. Needs
+    onnx-rewriter[editor].
+    """
     from importlib.util import find_spec
 
     if find_spec("pygls") is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.app.cli.options import LONG, RULES, Limits, OneOf, Option, command, like, limits_of
-from rewriter.app.cli.output import answer, answer_json, say, style_of, tell, wants_color
+from rewriter.app.cli.output import answer, answer_json, print_line, print_message, style_of, wants_color
 from rewriter.core.errors import RewriterError
 from rewriter.workbench.style import clean, counted
 
@@ -32,7 +32,6 @@ SECONDS_BETWEEN_LOOKS = 0.5
     "test",
     "run the inline tests of rules",
     RULES,
-    description="Runs the inline tests of rule files. If a test fails, shows the difference, or why no rule fires.",
     epilog="examples:\n  rewriter test my_rules/\n  rewriter test my_rules/ --watch\n"
     "  rewriter test my_rules/MY001_pool.rules --bless",
     options=(
@@ -44,7 +43,7 @@ SECONDS_BETWEEN_LOOKS = 0.5
     ),
 )
 def test(args: argparse.Namespace) -> int:
-    """Runs the tests; returns 1 when one fails."""
+    """Runs the inline tests of rule files. If a test fails, shows the difference, or why no rule fires."""
     from rewriter.core.isolation.budget import within_limits
 
     def limited() -> int:
@@ -79,9 +78,9 @@ def watched(paths: Sequence[str] | None, work: Callable[[], int], wait: Callable
             try:
                 found = work()
             except RewriterError as error:
-                say(f"rewriter: error: {error}")
+                print_message(f"rewriter: error: {error}")
                 found = 2
-            say(f"--- {time.strftime('%H:%M:%S')}: waiting for changes; Ctrl-C ends")
+            print_message(f"--- {time.strftime('%H:%M:%S')}: waiting for changes; Ctrl-C ends")
         try:
             wait(SECONDS_BETWEEN_LOOKS)
         except KeyboardInterrupt:
@@ -89,26 +88,28 @@ def watched(paths: Sequence[str] | None, work: Callable[[], int], wait: Callable
 
 
 def _test(args: argparse.Namespace) -> int:
+    from rewriter.app.cli.progress_bar import tracked
     from rewriter.app.cli.selection import load
     from rewriter.trust.rule_tests import inline_tests, limited_results
 
     known = load(args.rules)
-    results = list(limited_results(inline_tests(known), tuple(known)))
+    tests = inline_tests(known)
+    results = list(tracked(limited_results(tests, tuple(known)), len(tests), "tests", lambda result: not result.ok))
     failed = [result for result in results if not result.ok]
     untested = [rule.code for rule in known if not rule.ast.tests]
     if args.format == "json":
-        tests = [
+        found = [
             {"rule": r.rule, "title": r.title, "path": r.path, "line": r.line, "ok": r.ok, "message": r.message}
             for r in results
         ]
-        answer_json(args, {"tests": tests, "untested": untested})
+        answer_json(args, {"tests": found, "untested": untested})
         return 1 if failed else 0
     _tell_failures(failed)
     sys.stdout.flush()
     if untested:
-        say(f"without a test: {', '.join(untested)}")
+        print_message(f"without a test: {', '.join(untested)}")
     passed = f"{len(results) - len(failed)} passed, {len(failed)} failed"
-    say(f"{counted(len(results), 'test')} of {counted(len(known), 'rule')}: {passed}")
+    print_message(f"{counted(len(results), 'test')} of {counted(len(known), 'rule')}: {passed}")
     return 1 if failed else 0
 
 
@@ -117,10 +118,10 @@ def _tell_failures(failed: Iterable[TestResult]) -> None:
 
     style = style_of(sys.stdout)
     for result in failed:
-        tell(f"{style.paint('red', 'failed')} {clean(result.path)}:{result.line}: {result.rule} {clean(result.title)}")
+        print_line(f"{style.paint('red', 'failed')} {clean(result.path)}:{result.line}: {result.rule} {clean(result.title)}")
         _tell_difference(result.message.splitlines())
         for line in () if result.why is None else miss_lines(result.why, MISSES, style):
-            tell(f"    {line}", hang=8)
+            print_line(f"    {line}", hang=8)
 
 
 def _tell_difference(lines: Sequence[str]) -> None:
@@ -128,7 +129,7 @@ def _tell_difference(lines: Sequence[str]) -> None:
     style = style_of(sys.stdout)
     for line in lines:
         color = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-        tell("    " + (style.paint(color, clean(line)) if color else clean(line)))
+        print_line("    " + (style.paint(color, clean(line)) if color else clean(line)))
 
 
 def _bless(args: argparse.Namespace) -> int:
@@ -140,12 +141,12 @@ def _bless(args: argparse.Namespace) -> int:
     blessed = [one for one in found if isinstance(one, Blessing)]
     failed = [one for one in found if not isinstance(one, Blessing)]
     for one in blessed:
-        tell(f"{clean(one.result.path)}:{one.result.line}: {one.result.rule} {clean(one.result.title)}")
+        print_line(f"{clean(one.result.path)}:{one.result.line}: {one.result.rule} {clean(one.result.title)}")
         _tell_difference(one.diff)
     _tell_failures(failed)
     files = [] if args.dry_run else write_blessings(blessed)
     done = f"written to {counted(len(files), 'file')}" if files else "not written" if blessed else "to bless"
-    say(f"{counted(len(blessed), 'expected model')} {done}; {counted(len(failed), 'other failure')}")
+    print_message(f"{counted(len(blessed), 'expected model')} {done}; {counted(len(failed), 'other failure')}")
     return 1 if failed else 0
 
 
@@ -156,14 +157,15 @@ def _bless(args: argparse.Namespace) -> int:
     "lint",
     "check rules against each other",
     ("rules", Option("rule file or folder; `shipped` are the shipped rules (default: these alone)", "RULES", nargs="*")),
-    description="Checks rules as a set. Finds rules that are the same, never get their turn, match the same node without an "
-    "order, match their own results, undo each other, or can never apply. Warns of tables that hold conditions or are too "
-    "wide, and of a rewrite that is written twice.",
     epilog="example: rewriter lint shipped my_rules/",
     options=("pedantic", Limits("the command", 600), "format"),
 )
 def lint(args: argparse.Namespace) -> int:
-    """Checks the set; returns 1 when something is wrong with it. What cannot be decided is no finding."""
+    """Checks rules as a set. Finds rules that are the same, never get their turn, match the same node without an order, match
+    their own results, undo each other, or can never apply. Warns of tables that hold conditions or are too wide, and of a
+    rewrite that is written twice.
+    """
+    from rewriter.app.cli.progress_bar import progress
     from rewriter.app.cli.selection import load
     from rewriter.app.report.rule_lines import finding_object
     from rewriter.core.language.diagnostics import render_all
@@ -171,7 +173,8 @@ def lint(args: argparse.Namespace) -> int:
     from rewriter.rule_tools.lint.legibility import LEGIBILITY
 
     known = load(args.rules)
-    found = rule_set.lint(known, pedantic=args.pedantic)
+    with progress(None if len(known) > 1 else 1, "rules"):
+        found = rule_set.lint(known, pedantic=args.pedantic)
     errors = [diagnostic for diagnostic in found if not diagnostic.is_warning]
     sources = {rule.path: rule.source for rule in known}
     if args.format == "json":
@@ -183,7 +186,7 @@ def lint(args: argparse.Namespace) -> int:
     style = len([diagnostic for diagnostic in found if diagnostic.code in LEGIBILITY])
     undecided = f", {len(found) - len(errors) - style} undecided" if args.pedantic else ""
     hints = f", {counted(style, 'warning')}" if style else ""
-    say(f"{counted(len(known), 'rule')}: {counted(len(errors), 'finding')}{undecided}{hints}")
+    print_message(f"{counted(len(known), 'rule')}: {counted(len(errors), 'finding')}{undecided}{hints}")
     return 1 if errors else 0
 
 
@@ -195,18 +198,20 @@ def lint(args: argparse.Namespace) -> int:
     "list the rules and conditions that models never exercise",
     ("rules", Option("rule file or folder; `shipped` are the shipped rules", "RULES")),
     ("paths", Option("model, or folder that is searched for *.onnx", "MODEL", nargs="+")),
-    description="Runs rules over models. Reports the rules that never fired, and the `where` lines that never kept a rule "
-    "from firing. The rules that run by default run together; then the other rules run together. Nothing is written.",
     epilog="example: rewriter coverage shipped exported/",
     options=(like("set", default=[]), "all", Limits("each model"), "format"),
 )
 def coverage(args: argparse.Namespace) -> int:
-    """Prints what was never exercised; returns 2 when a model cannot be read, otherwise 0."""
+    """Runs rules over models. Reports the rules that never fired, and the `where` lines that never kept a rule from firing. The
+    rules that run by default run together; then the other rules run together. Nothing is written.
+    """
     from rewriter.app.batch.job import process
     from rewriter.app.batch.jobs import find_models, unwritten
     from rewriter.app.batch.work import Notes, Rewriting, Work
-    from rewriter.app.cli.console_report import failure, progress
+    from rewriter.app.cli.console_report import failure
+    from rewriter.app.cli.progress_bar import progress
     from rewriter.app.cli.selection import load
+    from rewriter.app.report.printout import Printout
     from rewriter.app.report.rule_lines import coverage_lines
     from rewriter.core.engine.coverage import Coverage, parts
 
@@ -219,19 +224,19 @@ def coverage(args: argparse.Namespace) -> int:
             for part in parts(known):
                 outcome = process(job, Work(Rewriting(part, keep=False), notes=Notes(coverage=count), **limits))
                 if outcome.error:
-                    say(failure(outcome, style_of(sys.stderr), debug=args.debug))
+                    print_message(failure(outcome, style_of(sys.stderr), debug=args.debug))
                     failed += 1
                     break
             display.advance(failed=failed > before)
     found = [count.counts(rule) for rule in known]
-    answer(
-        args,
+    shown = Printout(
         lambda: {"models": len(jobs), "failed": failed, "rules": found},
         lambda style: (clean(line) for one in found for line in coverage_lines(one, everything=args.all)),
     )
+    answer(args, shown)
     never = sum(not one["fired"] for one in found)
     idle = sum(not where["false"] + where["unknown"] for one in found for where in one["wheres"])
-    say(
+    print_message(
         f"{counted(len(known), 'rule')} over {counted(len(jobs), 'model')}: {counted(never, 'rule')} never fired, "
         f"{counted(idle, '`where` line')} never blocked"
     )
@@ -248,10 +253,6 @@ GRACE = 60.0
     "verify",
     "search for counterexamples to the promises of rules",
     RULES,
-    description="Runs each rule on random models of its pattern, and compares the outputs before and after in ONNX Runtime "
-    "and in onnx.reference. Rules that have not changed since the lock file was written are not run again. Needs "
-    "onnx-rewriter[verify]. The exit code is 1 if there is a counterexample, or if a rule could not be verified and does not "
-    "give a reason.",
     epilog="examples:\n  rewriter verify my_rules/ --samples 2000\n  rewriter verify rules/ --locked",
     options=(
         like("select", default=[], help="comma-separated codes or beginnings of codes (default: ALL)"),
@@ -267,8 +268,11 @@ GRACE = 60.0
     ),
 )
 def verify(args: argparse.Namespace) -> int:
-    """Verifies; returns 1 for a counterexample, an unverified rule without a reason, or one that is missing in the lock."""
-    from rewriter.app.cli.console_report import progress
+    """Runs each rule on random models of its pattern, and compares the outputs before and after in ONNX Runtime and in
+    onnx.reference. Rules that have not changed since the lock file was written are not run again. Needs onnx-rewriter[verify].
+    The exit code is 1 if there is a counterexample, or if a rule could not be verified and does not give a reason.
+    """
+    from rewriter.app.cli.progress_bar import tracked
     from rewriter.app.cli.selection import codes, load
     from rewriter.app.configuration import rule_paths
     from rewriter.core.resources import resource
@@ -293,11 +297,8 @@ def verify(args: argparse.Namespace) -> int:
     limits = limits_of(args, 3 * args.timeout + GRACE)
     plan = VerifyPlan(args.samples, args.seed, args.timeout, limit=limits["seconds"], memory=limits["memory"])
     exports = Path(args.recorded) if args.recorded else place.parent.parent / "tests" / "models"
-    with progress(len(fresh), "rules") as display:
-        verdicts = []
-        for verdict in verify_with_exports(rules, [rule.code for rule in fresh], plan, exports, args.jobs):
-            verdicts.append(verdict)
-            display.advance(failed=not verdict.acceptable)
+    found = verify_with_exports(rules, [rule.code for rule in fresh], plan, exports, args.jobs)
+    verdicts = tracked(found, len(fresh), "rules", lambda verdict: not verdict.acceptable)
     everything = sorted([*known.values(), *verdicts], key=lambda verdict: verdict.rule)
     if args.update_lock:
         # All rules of the lock's folder may be loaded; one that is not among them is gone then.
@@ -306,7 +307,9 @@ def verify(args: argparse.Namespace) -> int:
         _update(place, kept_verdicts(locked, rules, {rule.code for rule in chosen}, whole=is_whole), everything)
     code = _show(args, everything, rules)
     if args.format != "json" and named.questions:
-        say(f"{counted(len(named.questions), 'rule')} left out as a guess; to verify one: --select {named.questions[0].code}")
+        print_message(
+            f"{counted(len(named.questions), 'rule')} left out as a guess; to verify one: --select {named.questions[0].code}"
+        )
     return code
 
 
@@ -317,37 +320,36 @@ def _update(place: Path, kept: dict[str, Verdict], verdicts: list[Verdict]) -> N
 
     new = {verdict.rule: verdict for verdict in verdicts if verdict.acceptable}
     write_lock(place, {**kept, **new}.values(), versions())
-    say(f"wrote {place}: {counted(len(new), 'verdict')}")
+    print_message(f"wrote {place}: {counted(len(new), 'verdict')}")
 
 
 def _show_locked(args: argparse.Namespace, known: dict[str, Verdict], missing: list[str]) -> int:
+    from rewriter.app.report.printout import Printout
+
     again = " ".join(["rewriter verify --update-lock", *map(clean, args.rules)])
-    answer(
-        args,
-        lambda: {"locked": sorted(known), "changed": missing},
-        lambda style: (f"{code} is new or changed since it was verified; run: {again}" for code in missing),
-    )
+    lines = [f"{code} is new or changed since it was verified; run: {again}" for code in missing]
+    answer(args, Printout(lambda: {"locked": sorted(known), "changed": missing}, lambda style: lines))
     if args.format != "json":
-        say(f"{counted(len(known), 'rule')} verified, {len(missing)} new or changed")
+        print_message(f"{counted(len(known), 'rule')} verified, {len(missing)} new or changed")
     return 1 if missing else 0
 
 
 def _show(args: argparse.Namespace, verdicts: list[Verdict], rules: RuleSet) -> int:
+    from rewriter.app.report.printout import Printout
     from rewriter.app.report.rule_lines import verdict_lines, verdict_object
 
-    bad = [verdict for verdict in verdicts if not verdict.acceptable]
-    answer(
-        args,
+    shown = Printout(
         lambda: {"rules": [verdict_object(verdict) for verdict in verdicts]},
         lambda style: (line for one in verdicts for line in verdict_lines(one, rules.get(one.rule), style)),
     )
+    code = answer(args, shown, code=1 if any(not verdict.acceptable for verdict in verdicts) else 0)
     if args.format == "json":
-        return 1 if bad else 0
+        return code
     sys.stdout.flush()
     counts = {
         status: sum(verdict.status == status for verdict in verdicts) for status in ("tested", "counterexample", "unverified")
     }
     locked = sum(verdict.locked for verdict in verdicts)
     totals = ", ".join(f"{number} {status}" for status, number in counts.items())
-    say(f"{counted(len(verdicts), 'rule')}: {totals}" + (f" ({locked} by lock)" if locked else ""))
-    return 1 if bad else 0
+    print_message(f"{counted(len(verdicts), 'rule')}: {totals}" + (f" ({locked} by lock)" if locked else ""))
+    return code

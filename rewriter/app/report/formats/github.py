@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rewriter.app.report.document import ModelRecord, Report, by_rule, number, place_text, rolled_place, severity
+from rewriter.app.report.document import ModelRecord, Report, by_rule, place_text, place_texts, rolled_place, severity
 from rewriter.core.log import Blocked, Firing, RolledBack
-from rewriter.workbench.style import clean
+from rewriter.workbench.style import clean, counted
 
 PLACES = 8  # named in one annotation
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
@@ -28,7 +28,7 @@ def _lines(report: Report, model: ModelRecord) -> Iterator[str]:
     for code, firings in by_rule(model.firings).items():
         title = f"{code} {firings[0].title}"
         if report.command != "check":
-            repaired = f"{number(len(firings), 'rewrite')}: {_places(firings)}"
+            repaired = f"{counted(len(firings), 'rewrite')}: {_places(firings)}"
             yield annotation("notice", model.path, title, f"{repaired}; written to {clean(model.output or 'nowhere')}")
         else:
             yield annotation(_COMMANDS[severity(report, code)], model.path, title, _places(firings))
@@ -48,8 +48,8 @@ def _lines(report: Report, model: ModelRecord) -> Iterator[str]:
 
 
 def _places(entries: Sequence[Firing | Blocked | RolledBack]) -> str:
-    shown = ", ".join(place_text(entry) for entry in entries[:PLACES])
-    return shown + (f" and {len(entries) - PLACES:,} more" if len(entries) > PLACES else "")
+    places = place_texts(entries)
+    return ", ".join(places[:PLACES]) + (f" and {len(places) - PLACES:,} more" if len(places) > PLACES else "")
 
 
 def annotation(command: str, path: str, title: str, message: str) -> str:

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from rewriter.app.report.document import ModelRecord, Report, by_rule, change_lines, number, place_text, rolled_place, verb
+from rewriter.app.report.document import ModelRecord, Report, by_rule, change_lines, place_text, rolled_place, verb
 from rewriter.core.log import Blocked, Firing
-from rewriter.workbench.style import clean
+from rewriter.workbench.style import clean, counted
 
 LISTED = 100  # firings of one rule and model
 _OUTCOMES = ("failure", "error", "skipped")
@@ -68,7 +68,7 @@ def _cases(suite: Element, report: Report, model: ModelRecord) -> None:
     for code, firings in by_rule(model.firings).items():
         case = _case(suite, model, f"{code} {firings[0].title}", sum(firing.microseconds for firing in firings) / 1e6)
         if report.command == "check":
-            _outcome(case, "failure", number(len(firings), verb(report)), _listed(firings))
+            _outcome(case, "failure", counted(len(firings), verb(report)), _listed(firings))
         else:
             SubElement(case, "system-out").text = _listed(firings)
     for rolled in model.rolled_back:
@@ -88,7 +88,7 @@ def _blocked(suite: Element, model: ModelRecord, entries: Sequence[Blocked], kin
         mine = [entry for entry in entries if entry.rule == code]
         text = "\n".join(f"{place_text(entry)}: {clean(entry.reason)}" for entry in mine[:LISTED])
         case = _case(suite, model, f"{code} {mine[0].title} ({word})")
-        _outcome(case, kind, f"{word} at {number(len(mine), 'place')}", text)
+        _outcome(case, kind, f"{word} at {counted(len(mine), 'place')}", text)
 
 
 def _case(suite: Element, model: ModelRecord, name: str, seconds: float = 0.0) -> Element:

@@ -19,7 +19,6 @@ from rewriter.app.report.document import (
     change_lines,
     ending,
     has_something,
-    number,
     place_text,
     rolled_place,
     status_text,
@@ -27,7 +26,7 @@ from rewriter.app.report.document import (
 )
 from rewriter.app.report.terminal import models_by_status
 from rewriter.core.log import Firing
-from rewriter.workbench.style import clean
+from rewriter.workbench.style import clean, counted
 
 SHOWN = 3  # firings of one rule and model whose changes are shown
 LISTED = 20  # further ones that are named
@@ -42,10 +41,10 @@ def report_pieces(report: Report) -> Iterator[str]:
 
 def _lines(report: Report) -> Iterator[str]:
     summary, total = report.summary, sum(report.summary.firings.values())
-    yield f"# rewriter {report.command}: {number(total, verb(report))} in {number(summary.models, 'model')}"
+    yield f"# rewriter {report.command}: {counted(total, verb(report))} in {counted(summary.models, 'model')}"
     yield ""
-    statuses = models_by_status(report.command, summary) or number(summary.models, "model")
-    rules = f"{number(report.rule_set.rules, 'rule')} selected (`{report.rule_set.sha256[:12]}`)"
+    statuses = models_by_status(report.command, summary) or counted(summary.models, "model")
+    rules = f"{counted(report.rule_set.rules, 'rule')} selected (`{report.rule_set.sha256[:12]}`)"
     yield f"{statuses}; {rules}; rewriter {report.version}; {summary.seconds:.1f} s; exit code {report.exit_code}."
     if summary.firings:
         yield from _totals(report)
@@ -79,7 +78,7 @@ def _fleet(report: Report) -> Iterator[str]:
         yield ""
     for one in fleet.reasons[:LISTED]:
         answers = ", ".join(one.answers) or "no rule"
-        yield f"- rejected by ONNX Runtime: {number(one.models, 'model')}, {code_span(one.example)} for one: "
+        yield f"- rejected by ONNX Runtime: {counted(one.models, 'model')}, {code_span(one.example)} for one: "
         yield f"  {code_span(one.reason)}, repaired by {answers}"
 
 
@@ -105,7 +104,7 @@ def _models(report: Report) -> Iterator[str]:
         yield f"{len(report.models) - MODELS:,} more models are not listed."
     if silent:
         yield ""
-        yield f"Nothing to say of {number(silent, 'model')}."
+        yield f"Nothing to say of {counted(silent, 'model')}."
 
 
 def _model(report: Report, model: ModelRecord) -> Iterator[str]:

@@ -17,14 +17,13 @@ from rewriter.app.report.document import (
     Report,
     RuleRecord,
     change_lines,
-    number,
     place_text,
     rolled_place,
     severity,
 )
 from rewriter.app.report.jsonreport import Listed, pieces
 from rewriter.core.log import Blocked, Firing, Question, RolledBack, Suppressed
-from rewriter.workbench.style import clean
+from rewriter.workbench.style import clean, counted
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {"error": "error", "warning": "warning", "info": "note"}
@@ -176,7 +175,7 @@ def _notifications(model: ModelRecord, place: int) -> Iterator[dict[str, Any]]:
     for note in model.notes:
         yield _notification("note", note, model, place)
     if model.skipped:
-        text = f"{number(model.skipped, 'rule')} not meant for this model"
+        text = f"{counted(model.skipped, 'rule')} not meant for this model"
         yield _notification("note", text, model, place)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from rewriter.app.report.picture.svg import COLORS, STYLE
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline' blob:; worker-src blob:; style-src 'unsafe-inline'; img-src data:"
-"""The browser refuses every request, also one that a model's texts would make."""
+"""The browser blocks every request, also one that the texts of a model would make."""
 
 
 def viewer_page(models: Sequence[dict[str, Any]], title: str, differences: Sequence[str] = ()) -> str:

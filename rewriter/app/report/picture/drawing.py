@@ -146,7 +146,7 @@ def cut(text: str) -> str:
 
 
 def tail(text: str) -> str:
-    """A name, which is told from others by its end, cut at its beginning where it is too long."""
+    """A name, cut at its beginning if it is too long: names differ at their ends."""
     shown = clean(text)
     return shown if len(shown) <= LONGEST else "\u2026" + shown[1 - LONGEST :]
 

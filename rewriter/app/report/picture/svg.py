@@ -267,7 +267,7 @@ def _mermaid_lines(drawings: Sequence[tuple[str, Drawing]], title: str) -> Itera
 
 
 def _mermaid_text(text: str) -> str:
-    """A text in which everything but letters, digits and harmless signs is written by its number."""
+    """A text in which all characters but letters, digits and signs without a meaning are written by their numbers."""
     return "".join(c if c.isalnum() or c in " .,:_-=[]{}()+/" else f"#{ord(c)};" for c in clean(text))
 
 
