@@ -28,7 +28,6 @@ from rewriter.core.language.syntax.words import CONTEXTUAL, KEYWORDS
 from rewriter.core.language.syntax.words import STATEMENTS as WORDS
 from rewriter.core.language.walk import walk
 from rewriter.core.matching import pattern_program, requirements
-from rewriter.core.matching import requirements as written_attributes
 from rewriter.core.record import names
 from rewriter.core.rewriting import build, prepare, rewrite
 from rewriter.rule_tools.checks import names as checked_names
@@ -63,7 +62,7 @@ CONSUMERS: Mapping[str, tuple[tuple[Any, ...], Any, Mapping[Any, str]]] = {
     ),
     "statements: inventory": (
         STATEMENTS,
-        (requirements.needs, written_attributes.made_attributes),
+        requirements.needs,
         {
             **dict.fromkeys((ast.Redirect, ast.Each), "its constant, or node, is walked to"),
             **dict.fromkeys((ast.Delete, ast.Inline, ast.Mend, ast.AddOutput), _NO_NODE),

@@ -360,18 +360,6 @@ class CoarseWorld:
         decided: an output, and whether it is taken for an output of the graph; None where that differs from node to node.
     """
 
-    __slots__ = (
-        "asked_outputs",
-        "asks_model",
-        "decided",
-        "kind",
-        "model",
-        "operand_ranks",
-        "operand_types",
-        "wants_ranks",
-        "wants_types",
-    )
-
     tensor_class = CoarseTensor
     node_class = CoarseNode
     is_coarse = True

@@ -13,9 +13,7 @@ from rewriter.core.conditions.fields import model_field, node_field
 from rewriter.core.conditions.recorded_graph import RecordedGraph
 from rewriter.core.conditions.rule_values import Failure
 from rewriter.core.conditions.world import BODIES, Implementation, prepared
-from rewriter.core.language import ast
 from rewriter.core.language.functions import FUNCTIONS as DECLARED
-from rewriter.core.language.rule import Rule
 
 _COMPUTING: Mapping[str, Implementation] = {
     **graph_functions.CONTENTS_BODIES,
@@ -57,18 +55,3 @@ class Context(RecordedGraph):
 
     def model_field(self, name: str) -> Any:
         return model_field(self, name)
-
-
-class Text:
-    """The text of one rule: what it says at a span, and in which line."""
-
-    def __init__(self, rule: Rule) -> None:
-        self._rule = rule
-
-    def at(self, span: ast.Span) -> str:
-        """What the rule says there, on one line."""
-        return self._rule.words(span)
-
-    def line(self, span: ast.Span) -> int:
-        """Counted from 1; 0 for no span."""
-        return self._rule.source.line_col(span.start)[0] if span != ast.NOWHERE else 0

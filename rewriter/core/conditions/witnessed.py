@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.context import Context, Text
+from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
 from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol
 from rewriter.core.graph.message_text import printable
 from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.rule import Rule
 from rewriter.core.language.walk import walk
 
 # How explanations call what they found: a tensor with who makes it, a value with what matters of it.
@@ -90,10 +91,10 @@ MOST = 6  # parts that are shown
 class Witnessed:
     """The values in one condition under one match. Asking leaves no doubts behind in the context."""
 
-    def __init__(self, condition: ast.Expr, names: Bindings, context: Context, text: Text) -> None:
+    def __init__(self, condition: ast.Expr, names: Bindings, context: Context, rule: Rule) -> None:
         self._names = names
         self._context = context
-        self._text = text
+        self._rule = rule
         self._condition = condition
 
     def found(self) -> str:
@@ -148,9 +149,9 @@ class Witnessed:
         try:
             value = evaluate(expr, self._names, self._context)
         except Failure as failure:
-            yield f"{self._text.at(expr.span)} fails: {failure}"
+            yield f"{self._rule.words(expr.span)} fails: {failure}"
             return
-        yield f"{self._text.at(expr.span)} is {value_words(self._worth(value))}"
+        yield f"{self._rule.words(expr.span)} is {value_words(self._worth(value))}"
 
     def _worth(self, value: Any) -> Any:
         """A captured constant is told by its values."""

@@ -295,7 +295,7 @@ class Attempt:
         error: bool = False,
     ) -> None:
         rule, index = compiled.rule, self.context.index
-        line = 0 if where is None else rule.source.line_col(where.span.start)[0]
+        line = 0 if where is None else rule.line(where.span)
         place = index.scopes[0].path if root is None else index.scope(root).path
         name = "" if root is None else node_name(root)
         self.blocked[compiled.code, id(root)] = Blocked(

@@ -48,7 +48,7 @@ class Coverage(Tracer):
         """The counts of a rule and of its `where` lines, as JSON has them."""
         wheres = [
             {
-                "line": rule.source.line_col(where.span.start)[0],
+                "line": rule.line(where.span),
                 "condition": rule.words(where.condition.span),
                 **{answer: self.answered[rule.code, where.span.start, answer] for answer in ("true", "false", "unknown")},
             }

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.context import Context, Text
+from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings
 from rewriter.core.conditions.witnessed import Witnessed
 from rewriter.core.engine.compile import CompiledRule
@@ -284,8 +284,8 @@ class Auditor(Tracer):
 
     def rewrites(self, compiled: CompiledRule, names: Bindings, nodes: Mapping[int, gs.Node]) -> None:
         """Looks at the conditions, which all hold, and at the types, before anything is edited."""
-        text = Text(compiled.rule)
-        found = tuple(Witnessed(where.condition, names, self._context, text).found() for where in compiled.rule.ast.wheres)
+        rule = compiled.rule
+        found = tuple(Witnessed(where.condition, names, self._context, rule).found() for where in rule.ast.wheres)
         wanted = self._taken[compiled.code] < self._audit.snapshots or self._number + 1 == self._audit.snapshot_of
         self._noted = Noted(found, self._taker.types(nodes.values()) if wanted else {}, wanted)
 

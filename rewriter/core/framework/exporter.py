@@ -45,54 +45,18 @@ _LEAST_OPSET = 12  # of 1.9
 
 _NEVER_NAMED = frozenset(
     [
-        "And",
-        "ArgMax",
-        "ArgMin",
-        "AveragePool",
-        "Conv",
-        "ConvTranspose",
-        "Equal",
-        "GlobalMaxPool",
-        "Greater",
-        "Less",
-        "LpPool",
-        "MaxPool",
-        "Not",
-        "ReduceL1",
-        "ReduceL2",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceMin",
-        "ReduceProd",
-        "Split",
-        "TopK",
+        "And", "ArgMax", "ArgMin", "AveragePool", "Conv", "ConvTranspose", "Equal", "GlobalMaxPool", "Greater", "Less",
+        "LpPool", "MaxPool", "Not", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
+        "Split", "TopK",
     ]
-)
+)  # fmt: skip
 _ALWAYS_NAMED = frozenset(
     [
-        "BatchNormalization",
-        "Ceil",
-        "Clip",
-        "Elu",
-        "Floor",
-        "Gather",
-        "InstanceNormalization",
-        "LRN",
-        "LeakyRelu",
-        "LpNormalization",
-        "PRelu",
-        "Reciprocal",
-        "Relu",
-        "Selu",
-        "Sigmoid",
-        "Sin",
-        "Softplus",
-        "Softsign",
-        "SpaceToDepth",
-        "Sum",
-        "Tanh",
+        "BatchNormalization", "Ceil", "Clip", "Elu", "Floor", "Gather", "InstanceNormalization", "LRN", "LeakyRelu",
+        "LpNormalization", "PRelu", "Reciprocal", "Relu", "Selu", "Sigmoid", "Sin", "Softplus", "Softsign",
+        "SpaceToDepth", "Sum", "Tanh",
     ]
-)
+)  # fmt: skip
 _OLD_HELPERS = re.compile(r"(?:reshape|reps)_attr_tensor\d+|transpose\d+_[ab]")
 
 

@@ -381,19 +381,3 @@ def written_names(node: gs.Node) -> Iterable[str]:
     if isinstance(node, Node) and node._attrs is None:
         return [text(attribute.name) for attribute in node.messages]
     return node.attrs  # type: ignore[no-any-return]
-
-
-def with_attributes(nodes: Iterable[gs.Node]) -> list[gs.Node]:
-    """The nodes that may have attributes; of those whose message nobody has read, its bytes tell."""
-    return [
-        node
-        for node in nodes
-        if node.__class__ is not Node or node._attrs is not None or (node.data is not None and _ATTRIBUTE in node.data)
-    ]
-
-
-def has_written(node: gs.Node, name: str) -> bool:
-    """Whether an attribute is written on a node; its message is read only when the name occurs in its bytes."""
-    if node.__class__ is not Node or node._attrs is not None:
-        return name in node.attrs
-    return node.data is not None and name.encode() in node.data and name in written_names(node)

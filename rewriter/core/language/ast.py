@@ -451,55 +451,6 @@ class AddOutput:
 Statement = Build | Redirect | Edit | Delete | Inline | Mend | Each | AddOutput
 
 
-__all__ = [
-    "NOWHERE",
-    "Absent",
-    "AddOutput",
-    "AttrCopy",
-    "AttrPattern",
-    "AttrSet",
-    "Binary",
-    "Build",
-    "Call",
-    "Capture",
-    "Choice",
-    "Compare",
-    "ConstPattern",
-    "Constant",
-    "Delete",
-    "Each",
-    "Edit",
-    "Expr",
-    "Field",
-    "GraphItem",
-    "Index",
-    "Inline",
-    "Inside",
-    "ListOf",
-    "Literal",
-    "Logic",
-    "Match",
-    "Mend",
-    "Name",
-    "NewOperand",
-    "NodePattern",
-    "Op",
-    "Operand",
-    "Output",
-    "Place",
-    "Quantified",
-    "Range",
-    "Redirect",
-    "Ref",
-    "Span",
-    "Statement",
-    "TypePattern",
-    "Unary",
-    "Variadic",
-    "Wildcard",
-]  # all of the syntax is to be had from here
-
-
 # --- Rules ---------------------------------------------------------
 
 

@@ -114,6 +114,10 @@ class Rule:
             text = filled_words(text, row)
         return " ".join(text.split())
 
+    def line(self, span: tree.Span) -> int:
+        """The line of the file in which a place of the rule is, counted from 1; 0 for no place."""
+        return self.source.line_col(span.start)[0] if span != tree.NOWHERE else 0
+
     @property
     def title(self) -> str:
         """The first line of the doc comment, or the slug in words."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.diagnostics import Diagnostic, SourceText, suggest
@@ -13,8 +12,12 @@ from rewriter.core.language.header import RUNTIMES
 from rewriter.core.language.rule import Rule
 from rewriter.core.record import field, record, replace
 
-if TYPE_CHECKING:
-    from rewriter.core.language.rule import Rule
+
+def _hint(word: str, candidates: Iterable[str]) -> str:
+    """What a message about an unknown word ends with."""
+    near = suggest(word, candidates)
+    return f"; did you mean {near}?" if near else ""
+
 
 # Values of parameters as a person types them on a command line or in a configuration.
 
@@ -36,9 +39,7 @@ def parse_value(text: str, kind: str, role: str) -> object:
             return text
     if kind == "dtype":
         if text not in DTYPES:
-            near = suggest(text, DTYPES)
-            hint = f"; did you mean {near}?" if near else ""
-            raise RewriterError(f"{role}: {text!r} is not an element type{hint}")
+            raise RewriterError(f"{role}: {text!r} is not an element type{_hint(text, DTYPES)}")
         return DTYPES[text]
     try:
         if kind == "int":
@@ -72,10 +73,7 @@ def parse_setting(text: str, rules: Mapping[str, Rule]) -> tuple[tuple[str, str]
     code = code.upper()
     rule = rules.get(code)
     if rule is None:
-        near = suggest(code, rules)
-        raise RewriterError(
-            f"cannot set {place.strip()}: there is no rule {code}" + (f"; did you mean {near}?" if near else "")
-        )
+        raise RewriterError(f"cannot set {place.strip()}: there is no rule {code}{_hint(code, rules)}")
     code = rule.code  # maybe another rule's once
     params = {param.name: param for param in rule.ast.params}
     if name not in params:
@@ -225,9 +223,7 @@ class RuleSet:
     def _known(self, name: str) -> None:
         if name in WORDS or (name and any(rule.code.startswith(name) for rule in self.rules)):
             return
-        near = suggest(name, [*self._by_code, *WORDS])
-        hint = f"; did you mean {near}?" if near else ""
-        raise RewriterError(f"no rule code starts with {name!r}{hint}")
+        raise RewriterError(f"no rule code starts with {name!r}{_hint(name, [*self._by_code, *WORDS])}")
 
 
 def _strength(name: str, rule: Rule) -> int:
@@ -264,7 +260,6 @@ def targets_meant(targets: Iterable[str], rules: Iterable[Rule]) -> frozenset[st
         wanted = wanted - {EVERY_TARGET} | set(known)
     for name in sorted(wanted):
         if name not in known:
-            near = suggest(name, known)
-            hint = f"; did you mean {near}?" if near else ""
-            raise RewriterError(f"no rule is for target {name!r}{hint}; targets: {', '.join(known) or 'none'}")
+            listed = ", ".join(known) or "none"
+            raise RewriterError(f"no rule is for target {name!r}{_hint(name, known)}; targets: {listed}")
     return frozenset(wanted)

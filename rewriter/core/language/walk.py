@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from rewriter.core.language import ast
+from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.record import getter, names, replace
 
 LATER = frozenset({"maybe", "chain", "others", "either", "variants", "beside", "outlined"})
@@ -27,17 +28,22 @@ def said(kind: Any) -> tuple[str, ...] | None:
 
 
 @cache
-def _values(kind: Any, records: bool = False) -> Callable[[Any], tuple[Any, ...]]:
-    """A function that gives what the fields say that `said` names; of those only that can hold `records` on request."""
+def _values(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that gives what the fields say that `said` names."""
+    return getter(said(kind) or ())
+
+
+@cache
+def _inner(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """The same of those fields that can hold records."""
     types = {name: text for base in reversed(kind.__mro__) for name, text in vars(base).get("__annotations__", {}).items()}
-    fields = said(kind) or ()
-    return getter(tuple([name for name in fields if not records or not _NO_RECORDS.issuperset(_WORDS(types[name]))]))
+    return getter(tuple([name for name in said(kind) or () if not _NO_RECORDS.issuperset(_WORDS(types[name]))]))
 
 
 def children(node: Any) -> list[Any]:
     """The records directly inside one record, in the order of the text."""
     found: list[Any] = []
-    for value in _values(node.__class__, True)(node):
+    for value in _inner(node.__class__)(node):
         kind = value.__class__
         if kind is tuple:
             found += [item for item in value if said(item.__class__) is not None]
@@ -84,6 +90,21 @@ def pattern_nodes(match: ast.Match) -> Iterator[ast.NodePattern]:
         node = stack.pop()
         yield node
         stack += [operand for operand in reversed(node.inputs) if isinstance(operand, ast.NodePattern)]
+
+
+def bound(part: Any) -> set[str]:
+    """Every name that a pattern, or what it is made of, may bind."""
+    names: set[str] = set()
+    for one in walk(part):
+        if isinstance(one, ast.Capture | ast.Variadic | ast.GraphItem | ast.Output):
+            names.add(one.name or "")
+        elif isinstance(one, ast.NodePattern) and one.label is not None:
+            names.add(one.label)
+        elif isinstance(one, ast.AttrPattern) and isinstance(one.value, ast.Name) and one.value.id not in DTYPES:
+            names.add(one.value.id)
+        elif isinstance(one, ast.TypePattern):
+            names |= {dim for dim in one.dims or () if isinstance(dim, str)}
+    return names - {""}
 
 
 def canonical(value: Any, without: Collection[str] = ()) -> str:

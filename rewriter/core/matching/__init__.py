@@ -8,8 +8,8 @@ cheap ones first, each asked only where the one before left the rule standing. T
 3. May it fire, as far as the bytes tell? `forecast`, which asks the pattern and the conditions about each kind of node in a
    census of the bytes. Types, and then ranks, are followed through the model only where a rule is left that asks for them. When
    no rule is left, the model is copied, and neither ONNX is imported nor a graph built.
-4. Does the graph have what it needs? `requirements`: an inventory of operators, element types and written attributes, to which
-   is added what other rules may make. What does not find its own there is not tried anywhere.
+4. Does the graph have what it needs? `requirements`: an inventory of operators and element types, to which is added what other
+   rules may make. What does not find its own there is not tried anywhere.
 
 The others are asked at each node that has the operator of the pattern's root, when the node or what the rule asked about it
 has changed:

@@ -9,7 +9,7 @@ asks for it. Where this stands among all questions is told in `rewriter.core.mat
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any
 
 from rewriter.core.conditions.coarse_world import (
@@ -31,9 +31,9 @@ from rewriter.core.facts import census_flow as rank_flow
 from rewriter.core.language import ast, schema
 from rewriter.core.language.cache.operator_table import ANY, Table, union
 from rewriter.core.language.dtypes import DTYPES
-from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, PatternNode, compile_pattern, is_late, is_run
+from rewriter.core.language.pattern import ANY_OPERATOR, PatternNode, compile_pattern, is_late, is_run
 from rewriter.core.language.rule import Rule
-from rewriter.core.language.walk import walk
+from rewriter.core.language.walk import bound, walk
 from rewriter.core.onnxfile.census import OPAQUE, Census, NodeKind
 
 # What one node of a pattern asks of a kind of node, and what the conditions of the rule say then.
@@ -363,17 +363,6 @@ def _questions(rule: ast.Rule) -> list[NodeQuestion]:
             pattern = compile_pattern(rule.match, {})
         except RewriterError:
             return [NodeQuestion(rule, None)]
-        names = frozenset(_names(pattern))
+        names = bound(rule.match)
         return [NodeQuestion(rule, node, names) for node in pattern.nodes]
     return [NodeQuestion(rule, None)]
-
-
-def _names(pattern: Pattern) -> Iterator[str]:
-    """All that a pattern gives a name."""
-    for node in pattern.nodes:
-        parts = (*node.source.outputs, *node.source.inputs)
-        yield from (part.name for part in parts if isinstance(part, ast.Capture | ast.Variadic | ast.Output) and part.name)
-        bound = (attr.value.id for attr in node.source.attrs if isinstance(attr.value, ast.Name))
-        yield from (name for name in bound if name not in DTYPES)
-        if node.source.label is not None:
-            yield node.source.label

@@ -7,18 +7,17 @@ model costs nothing beside asking it at each node. What is asked before and afte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
 import onnx_graphsurgeon as gs
 
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.objects import Function, Graph, has_written, with_attributes
-from rewriter.core.graph.scopes import NodesByOperator
+from rewriter.core.graph.objects import Function, Graph
 from rewriter.core.graph.values import Variable, elem_type
 from rewriter.core.language import ast
-from rewriter.core.language.claims import TRUE, Branch, Claim, TermNames, claims_of, name_of, normal
+from rewriter.core.language.claims import TRUE, Branch, Claim, TermNames, claims_of, normal
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.operator_traits import FLOAT_WITHOUT, TYPED, of_type, traits
 from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, operator_names
@@ -26,79 +25,7 @@ from rewriter.core.language.schema import latest_opset, registered_at
 from rewriter.core.language.walk import walk
 from rewriter.core.record import record
 
-# Which attributes are written in a model, by operator: what few nodes of old exports have, and some rules ask for.
-#
-# `has(n, "axis")` on Add is true of no model of the last years. Where no Add has it, the rule needs not be tried at any.
-
 OpKey = tuple[str, str]
-Wanted = tuple[frozenset[OpKey], str]  # one of these operators must have this attribute
-Demands = list[list[Branch]]  # of each condition the alternatives
-
-
-class WrittenAttributes:
-    """Attributes of a model. What is asked is looked up once, and only at the operators in question."""
-
-    def __init__(self, by_operator: NodesByOperator) -> None:
-        self._by_operator = by_operator
-        self._with_any: dict[OpKey, list[gs.Node]] = {}
-        self._known: dict[tuple[OpKey, str], bool] = {}
-
-    def has(self, wanted: Wanted) -> bool:
-        """Whether any node of one of these operators has the attribute."""
-        ops, name = wanted
-        return any(self._at(op, name) for op in ops.intersection(self._by_operator.keys))
-
-    def _at(self, op: OpKey, name: str) -> bool:
-        found = self._known.get((op, name))
-        if found is None:
-            nodes = self._with_any.get(op)
-            if nodes is None:
-                nodes = self._with_any[op] = with_attributes(self._by_operator.of(op))
-            found = self._known[op, name] = any(has_written(node, name) for node in nodes)
-        return found
-
-
-def wanted_attributes(demands: Demands, pattern: Pattern | None) -> tuple[Wanted, ...]:
-    """What must be written somewhere for a rule to fire: attributes that its pattern or its conditions ask to be there."""
-    if pattern is None:
-        return ()
-    labels_and_names = set(_written(demands))
-    found: list[Wanted] = []
-    for node in pattern.nodes:
-        found += [(node.ops, attr.name) for attr in node.source.attrs if attr.mode == "present"]
-        found += [(node.ops, name) for label, name in sorted(labels_and_names) if label == node.source.label]
-    return tuple(found)
-
-
-def _written(demands: Demands) -> Iterator[tuple[str, str]]:
-    """(label, attribute) of each `has(label, "attribute")` that has to hold."""
-    for branches in demands:
-        for claim in branches[0] if len(branches) == 1 else ():
-            term = claim.term
-            if isinstance(term, tuple) and term[0] == "has" and claim.domain == TRUE and name_of(term[1]) is not None:
-                yield name_of(term[1]) or "", str(term[2])
-
-
-def demands_of(rule: ast.Rule) -> Demands:
-    """The alternatives of each condition."""
-    names = TermNames("", lets={let.name: let.value for let in rule.lets})
-    return [claims_of(names.term(where.condition)) for where in rule.wheres]
-
-
-def made_attributes(rewrites: Iterable[ast.Rewrite]) -> frozenset[str] | None:
-    """Attributes that a rule may write to nodes that had not got them; None where it may be any."""
-    found: set[str] = set()
-    for part in walk(rewrites):
-        if isinstance(part, ast.AttrCopy):
-            return None
-        if isinstance(part, ast.AttrSet):
-            found.add(part.name)
-        elif isinstance(part, ast.Edit) and part.place.field is not None:
-            if part.place.field == "op":
-                return None
-            found.add(part.place.field)
-    return frozenset(found)
-
 
 _PLAIN = {DTYPES[name] for name in ("float", "int64", "bool", "string")}  # what a number or text without a type can become
 _TYPED_BY_ATTRIBUTE = of_type("value", *TYPED) | {"Constant"}
@@ -111,18 +38,10 @@ class Inventory:
     Attributes:
         ops: operators by (domain, name).
         dtypes: element types that its tensors can have; None: cannot be told.
-        written: attributes of its nodes; None: cannot be told.
-        writable_attributes: attributes that rules may write to any operator.
     """
 
     ops: frozenset[OpKey]
     dtypes: frozenset[int] | None
-    written: WrittenAttributes | None = None
-    writable_attributes: frozenset[str] = frozenset()
-
-    def has_attribute(self, wanted: Wanted) -> bool:
-        """Whether the attribute may be written at one of the operators."""
-        return self.written is None or wanted[1] in self.writable_attributes or self.written.has(wanted)
 
 
 def take_inventory(index: GraphIndex) -> Inventory:
@@ -131,8 +50,7 @@ def take_inventory(index: GraphIndex) -> Inventory:
     for scope in index.scopes:
         for domain, version in scope.opsets.items():
             versions[domain] = max(version, versions.get(domain, 1))
-    ops = frozenset(index.by_operator.keys)
-    return Inventory(ops, _dtypes(index, versions), WrittenAttributes(index.by_operator))
+    return Inventory(frozenset(index.by_operator.keys), _dtypes(index, versions))
 
 
 def _dtypes(index: GraphIndex, versions: Mapping[str, int]) -> frozenset[int] | None:
@@ -214,14 +132,15 @@ def _constant_type(attributes: Mapping[str, Any]) -> int | None:
     return None
 
 
-def needed_dtypes(rule: ast.Rule, demands: Demands) -> list[frozenset[int]]:
+def needed_dtypes(rule: ast.Rule) -> list[frozenset[int]]:
     """Sets of element types of which the model must have one each, for the rule to fire anywhere."""
     found: list[frozenset[int]] = []
     for part in walk(rule.match):
         if isinstance(part, ast.TypePattern) and part.dtype is not None:
             found.append(frozenset({DTYPES[part.dtype]}))
-    for branches in demands:
-        found += _of_branches(branches)
+    names = TermNames("", lets={let.name: let.value for let in rule.lets})
+    for where in rule.wheres:
+        found += _of_branches(claims_of(names.term(where.condition)))
     return found
 
 
@@ -254,33 +173,18 @@ class Needs:
     dtypes: tuple[frozenset[int], ...]
     made_ops: frozenset[OpKey]
     made_dtypes: frozenset[int] | None
-    attributes: tuple[Wanted, ...] = ()
-    made_attributes: frozenset[str] | None = frozenset()
 
     def are_fulfilled_in(self, inventory: Inventory) -> bool:
-        if any(map(inventory.ops.isdisjoint, self.ops)) or not all(map(inventory.has_attribute, self.attributes)):
+        if any(map(inventory.ops.isdisjoint, self.ops)):
             return False
         return inventory.dtypes is None or all(types & inventory.dtypes for types in self.dtypes)
 
     def added(self, inventory: Inventory) -> Inventory:
         """The inventory of a model in which the rule has fired; the same one where it brings nothing new."""
-        if self._brings_nothing(inventory):
-            return inventory
-        unknown = inventory.dtypes is None or self.made_dtypes is None
-        dtypes = None if unknown else (inventory.dtypes or frozenset()) | (self.made_dtypes or frozenset())
-        written = inventory.written if self.made_attributes is not None else None
-        return Inventory(
-            inventory.ops | self.made_ops,
-            dtypes,
-            written,
-            inventory.writable_attributes | (self.made_attributes or frozenset()),
-        )
-
-    def _brings_nothing(self, inventory: Inventory) -> bool:
-        known, new_dtypes, written = inventory.dtypes, self.made_dtypes, self.made_attributes
-        types = known is None or (new_dtypes is not None and new_dtypes <= known)
-        attributes = inventory.written is None if written is None else written <= inventory.writable_attributes
-        return types and attributes and self.made_ops <= inventory.ops
+        ops, dtypes = inventory.ops | self.made_ops, inventory.dtypes
+        if dtypes is not None:
+            dtypes = None if self.made_dtypes is None else dtypes | self.made_dtypes
+        return inventory if (ops, dtypes) == (inventory.ops, inventory.dtypes) else Inventory(ops, dtypes)
 
 
 def needs(rule: ast.Rule, pattern: Pattern | None, parameter_values: Mapping[str, Any]) -> Needs:
@@ -299,15 +203,12 @@ def needs(rule: ast.Rule, pattern: Pattern | None, parameter_values: Mapping[str
         elif isinstance(part, ast.Edit):
             new_dtypes = _edited(part, ops, lets)
         dtypes = None if dtypes is None or new_dtypes is None else dtypes | new_dtypes
-    demands = demands_of(rule)
     wanted = () if pattern is None else tuple(node.ops for node in pattern.nodes if node.ops is not ANY_OPERATOR)
     return Needs(
         wanted,
-        tuple(needed_dtypes(rule, demands)),
+        tuple(needed_dtypes(rule)),
         frozenset(ops),
         None if dtypes is None else frozenset(dtypes),
-        wanted_attributes(demands, pattern),
-        made_attributes(rule.rewrites),
     )
 
 

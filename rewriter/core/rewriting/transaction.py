@@ -43,20 +43,6 @@ class Rewriting:
         renamed: ids of parts that inlining gave new names.
     """
 
-    __slots__ = (
-        "context",
-        "edits",
-        "index",
-        "kept",
-        "matched",
-        "names",
-        "new_nodes",
-        "new_values",
-        "renamed",
-        "root",
-        "scope",
-    )  # fmt: skip
-
     def __init__(
         self,
         context: Context,

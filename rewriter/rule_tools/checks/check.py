@@ -13,9 +13,8 @@ from itertools import groupby
 from rewriter.core.language import ast
 from rewriter.core.language.code_table import mentions
 from rewriter.core.language.diagnostics import Diagnostic
-from rewriter.core.language.expand.variants import bound
 from rewriter.core.language.syntax.expand_table import merged
-from rewriter.core.language.walk import children, pattern_nodes, size
+from rewriter.core.language.walk import bound, children, pattern_nodes, size
 from rewriter.core.record import replace
 from rewriter.rule_tools.checks.context import KIND_WORDS, Binding, CheckContext, NameScope
 from rewriter.rule_tools.checks.evidence import asks_nothing, check_evidence, check_source, without_optional

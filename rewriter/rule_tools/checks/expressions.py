@@ -209,6 +209,14 @@ class Types:
         message, helps = "nothing is equal to `nan`, less or greater", ("ask for it: isnan(x), or any(isnan(x))",)
         self.context.report("E206", message, span, "never true", helps=helps)
 
+    def op_param(self, op: ast.Op) -> None:
+        """Reports `@name` as an operator where the name is no parameter for one."""
+        found = self.scope.use(op.name, op.span)
+        if found is not None and found.type not in ("op", "any"):
+            message = f"`{op.name}` is not a parameter of type `op`"
+            helps = (f"declare it so: param {op.name}: op",)
+            self.context.report("E213", message, op.span, f"this is {describe(found.type)}", helps=helps)
+
     # --- Names and fields ------------------------------------------------------------------------------------------------
 
     def _name(self, expr: ast.Name) -> str:

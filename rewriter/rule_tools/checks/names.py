@@ -70,18 +70,11 @@ class Pattern:
                 self._tensor(output.name, output.span, "tensors" if output.variadic else "tensor", output=True)
         for op in node.ops:
             if op.param:
-                self._op_param(op)
+                self.types.op_param(op)
         for attr in node.attrs:
             self._attribute(node, attr)
         for operand in node.inputs:
             self._operand(operand, output_spans)
-
-    def _op_param(self, op: ast.Op) -> None:
-        found = self.scope.use(op.name, op.span)
-        if found is not None and found.type != "op":
-            message = f"`{op.name}` is not a parameter of type `op`"
-            helps = (f"declare it so: param {op.name}: op",)
-            self.context.report("E213", message, op.span, f"this is {types.describe(found.type)}", helps=helps)
 
     def _operand(self, operand: ast.Operand, output_spans: dict[str, ast.Span]) -> None:
         match operand:

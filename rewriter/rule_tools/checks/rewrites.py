@@ -8,7 +8,6 @@ from math import prod
 from rewriter.core.language import ast, schema
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.walk import pattern_nodes
-from rewriter.rule_tools.checks import expressions as types
 from rewriter.rule_tools.checks.context import KIND_WORDS, Binding, CheckContext, NameScope, did_you_mean
 from rewriter.rule_tools.checks.edits import EditCheck
 from rewriter.rule_tools.checks.expressions import Types
@@ -281,7 +280,7 @@ class BlockCheck:
     def build(self, build: ast.Build) -> None:
         """A new node and its operands; its outputs are named afterwards, for they are not its own operands."""
         if build.op.param:
-            self._op_param(build.op)
+            self.types.op_param(build.op)
         copied: dict[str, tuple[ast.Op, ...]] = {}
         for attr in build.attrs:
             if isinstance(attr, ast.AttrCopy):
@@ -325,13 +324,6 @@ class BlockCheck:
             self.context.report(
                 "E206", f"`{ref.name}` is a single tensor", ref.span, "nothing to spread", helps=("leave out the `*`",)
             )
-
-    def _op_param(self, op: ast.Op) -> None:
-        found = self.scope.use(op.name, op.span)
-        if found is not None and found.type not in ("op", "any"):
-            message = f"`{op.name}` is not a parameter of type `op`"
-            helps = (f"declare it so: param {op.name}: op",)
-            self.context.report("E213", message, op.span, f"this is {types.describe(found.type)}", helps=helps)
 
     def _copied(self, attr: ast.AttrCopy) -> tuple[ast.Op, ...]:
         found = self.scope.use(attr.label, attr.span)

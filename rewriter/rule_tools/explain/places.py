@@ -8,7 +8,7 @@ from typing import Any, Literal
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions import fields
-from rewriter.core.conditions.context import Context, Text
+from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
 from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.conditions.rule_values import UNKNOWN, DType, Failure
@@ -144,9 +144,9 @@ Words = tuple[int, str, str, ast.Span]
 class Reasons:
     """Makes a `FirstNo` of each question of one pattern that fails."""
 
-    def __init__(self, context: Context, compiled: CompiledRule, text: Text) -> None:
+    def __init__(self, context: Context, compiled: CompiledRule) -> None:
         assert compiled.pattern is not None
-        self._context, self._text = context, text
+        self._context, self._rule = context, compiled.rule
         self._nodes, self._program, self._lets = compiled.pattern.nodes, compiled.program, compiled.lets
 
     def first_no(self, place: Place, reason: str, registers: Registers, doubts: int) -> FirstNo | None:
@@ -165,7 +165,7 @@ class Reasons:
             _depth("pattern", place.level, step),
             question,
             new_doubts[0][0] if new_doubts else found,
-            self._text.line(span),
+            self._rule.line(span),
             str(name),
             bool(new_doubts),
             remedy,
@@ -212,9 +212,9 @@ class Reasons:
             return reason, (0, f"operator {_ops(pattern)}", found, source.ops_span)
         if reason == "same node":
             known = node_words(r[pattern.number])
-            return reason, (0, f"`{self._text.at(source.span)}` is one node", f"{known} and {found}", source.span)
+            return reason, (0, f"`{self._rule.words(source.span)}` is one node", f"{known} and {found}", source.span)
         if reason == "distinct":
-            question = f"`{self._text.at(source.span)}` is a node of its own"
+            question = f"`{self._rule.words(source.span)}` is a node of its own"
             return reason, (1, question, f"{found} stands for another one already", source.ops_span)
         if reason == "operands":
             count = sum(bool(tensor.name) for tensor in node.inputs)
@@ -226,7 +226,7 @@ class Reasons:
             single = next(i for i, operand in enumerate(pattern.inputs) if not is_run(operand))
             span = source.inputs[single].span
             operands = node.inputs[: operand_count(node.inputs)]
-            return "operand", (10, f"`{self._text.at(span)}` among the operands", _names(operands), span)
+            return "operand", (10, f"`{self._rule.words(span)}` among the operands", _names(operands), span)
         return self._of_operands(pattern, r[place.listed])
 
     def _of_operands(self, pattern: PatternNode, operands: Sequence[gs.Tensor]) -> tuple[str, Words]:
@@ -242,7 +242,7 @@ class Reasons:
                     return "made by", (10 + position, question, found, span)
             elif (tensor is None or not tensor.name) and not (isinstance(operand, ast.Capture) and operand.optional):
                 hint = f"{found}; `{getattr(operand, 'name', 'b')}?` would be an operand that may be"
-                return "operand", (10 + position, f"operand {position}, `{self._text.at(span)}`", hint, span)
+                return "operand", (10 + position, f"operand {position}, `{self._rule.words(span)}`", hint, span)
         raise AssertionError("no operand is missing")
 
     def _of_outputs(self, outputs: tuple[ast.Output, ...], place: Place, reason: str, r: Registers) -> Words | None:
@@ -269,7 +269,7 @@ class Reasons:
         node, value = r[place.node], attr.value
         is_free = isinstance(value, ast.Name) and value.id not in self._bound(place, r) and value.id not in DTYPES
         found = value_words(fields.effective(self._context, node, attr.name))
-        question, is_written = f"`{self._text.at(attr.span)}`", attr.name in node.attrs
+        question, is_written = f"`{self._rule.words(attr.span)}`", attr.name in node.attrs
         if attr.mode != "equals" or is_free:
             text = f"{attr.name} = {found}" if is_written else f"{node_words(node)} does not say {attr.name}"
             return 6, question, text, attr.span
@@ -294,7 +294,7 @@ class Reasons:
         return _names(operands[place.position] if shared else operands[place.position :])
 
     def _of_tensor(self, part: ast.Capture | ast.ConstPattern, place: Place, reason: str, r: Registers) -> Words:
-        operands, question = r[place.listed], f"`{self._text.at(part.span)}`"
+        operands, question = r[place.listed], f"`{self._rule.words(part.span)}`"
         tensor = operands[place.position] if place.position < len(operands) else None
         if reason == "operand":
             assert isinstance(part, ast.Capture)
@@ -309,7 +309,7 @@ class Reasons:
         if reason == "same":
             return self._not_same(part.name, tensor, 22, part.span, r)
         assert part.type is not None
-        question = f"`{self._text.at(part.type.span)}`"
+        question = f"`{self._rule.words(part.type.span)}`"
         if reason == "type":
             return 23, question, self._type_words(tensor), part.type.span
         if reason == "unknown dimension":  # a name stands for two dimensions, one of them unknown
@@ -373,9 +373,9 @@ class Explainer(Tracer):
     asks_why = True
 
     def __init__(self, context: Context, compiled: CompiledRule) -> None:
-        self._context, self._compiled, self._text = context, compiled, Text(compiled.rule)
+        self._context, self._compiled, self._rule = context, compiled, compiled.rule
         self._attempt = Attempt(context, detail=True, tracers=(self,))
-        self._reasons = None if compiled.pattern is None else Reasons(context, compiled, self._text)
+        self._reasons = None if compiled.pattern is None else Reasons(context, compiled)
         self._deepest: FirstNo | None = None
         self._is_rewriting = False
 
@@ -410,7 +410,7 @@ class Explainer(Tracer):
             self._deepest = question
 
     def _note(self, stage: Stage, kind: str, depth: tuple[int, int], question: str, found: str, span: ast.Span) -> None:
-        self._keep(FirstNo(stage, kind, _depth(stage, *depth), question, found, self._text.line(span)))
+        self._keep(FirstNo(stage, kind, _depth(stage, *depth), question, found, self._rule.line(span)))
 
     # --- as a tracer ----------------------------------------------------------------------------------------------------------
 
@@ -424,7 +424,7 @@ class Explainer(Tracer):
         elif inside is not None:
             owner = "the main graph" if scope.owner is None else f"{scope.attr} of {scope.owner.op}"
             found = scope.path if scope.is_function and scope.owner is None else owner
-            self._note("place", "inside", (0, 1), f"`{self._text.at(inside.span)}`", found, inside.span)
+            self._note("place", "inside", (0, 1), f"`{self._rule.words(inside.span)}`", found, inside.span)
 
     def fails(self, place: Place, reason: str, registers: Registers, doubts: int) -> None:
         """As of a tracer."""
@@ -434,7 +434,7 @@ class Explainer(Tracer):
     def is_read_outside(self, compiled: CompiledRule, name: str, tensor: gs.Tensor) -> None:
         """As of a tracer."""
         number, private = next((i, one) for i, one in enumerate(compiled.rule.ast.privates) if name in one.names)
-        question = f"`{self._text.at(private.span)}`: not used outside of the match"
+        question = f"`{self._rule.words(private.span)}`: not used outside of the match"
         self._note(
             "private", "private", (number, 0), question, f"{tensor.name!r} {read_by(self._context, tensor)}", private.span
         )
@@ -456,8 +456,10 @@ class Explainer(Tracer):
             except (Failure, *MISTAKES):
                 continue
             if answer is False:
-                found = Witnessed(where.condition, names, self._context, self._text).found()
-                self._note("where", "where", (number, 0), f"`{self._text.at(where.span)}`", found or "it is false", where.span)
+                found = Witnessed(where.condition, names, self._context, self._rule).found()
+                self._note(
+                    "where", "where", (number, 0), f"`{self._rule.words(where.span)}`", found or "it is false", where.span
+                )
                 break
         del self._context.doubts[mark:]
 
@@ -467,16 +469,16 @@ class Explainer(Tracer):
         if where is not None:
             # An unknown line lets the following ones be asked; that none of them is false makes it the deepest.
             number = rule.wheres.index(where) if error else len(rule.wheres)
-            depth, text, span = _depth("where", number, 1), f"`{self._text.at(where.span)}`", where.span
-            question = FirstNo("where", "where", depth, text, reason, self._text.line(span), "", not error, remedy, error)
+            depth, text, span = _depth("where", number, 1), f"`{self._rule.words(where.span)}`", where.span
+            question = FirstNo("where", "where", depth, text, reason, self._rule.line(span), "", not error, remedy, error)
             self._keep(question)
         elif self._is_rewriting:
             span = rule.rewrites[0].span
             depth = _depth("rewrite", 0, 0)
             text = "the rewrite can be done"
-            self._keep(FirstNo("rewrite", "rewrite", depth, text, reason, self._text.line(span), "", False, remedy, error))
+            self._keep(FirstNo("rewrite", "rewrite", depth, text, reason, self._rule.line(span), "", False, remedy, error))
         elif error:
-            line = self._text.line(rule.match.span)
+            line = self._rule.line(rule.match.span)
             self._keep(FirstNo("pattern", "search", _depth("pattern", 1 << 20, 0), "a match", reason, line, error=True))
 
     def rewrites(self, compiled: CompiledRule, names: Bindings, nodes: Mapping[int, gs.Node]) -> None:
@@ -504,9 +506,9 @@ class Explainer(Tracer):
                 tensors = graph.inputs if item.side == "input" else graph.outputs
                 found = ", ".join(self._declared(tensor) for tensor in tensors[:4]) or f"no {item.side}"
                 found += f" and {len(tensors) - 4} more" if len(tensors) > 4 else ""
-                question, line = f"`{self._text.at(item.span)}`", self._text.line(item.span)
+                question, line = f"`{self._rule.words(item.span)}`", self._rule.line(item.span)
                 return FirstNo("pattern", "interface", _depth("pattern", number, 0), question, found, line)
-        return FirstNo("pattern", "interface", _depth("pattern", 0, 0), "a match", "none", self._text.line(match.span))
+        return FirstNo("pattern", "interface", _depth("pattern", 0, 0), "a match", "none", self._rule.line(match.span))
 
     def _declared(self, tensor: gs.Tensor) -> str:
         dtype, shape = self._context.declared(tensor)

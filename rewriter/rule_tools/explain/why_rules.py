@@ -51,7 +51,7 @@ def explain(context: Context, rule: Rule, node: str | None = None, replay: Calla
         rule.code,
         rule.title or rule.slug,
         rule.path,
-        rule.source.line_col(rule.ast.span.start)[0],
+        rule.line(rule.ast.span),
         tuple(_guards(rule, context)),
         ops,
         tuple(sorted(answers, key=_rank)),  # stable: the order of the model among equals

@@ -16,6 +16,7 @@ from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.scopes import Scope, bodies
+from rewriter.core.language import schema
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.meaning import takes, type_variables
 from rewriter.core.language.operator_traits import having, of_form, of_type

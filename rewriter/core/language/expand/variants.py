@@ -6,13 +6,12 @@ What a pattern does not bind is `none` in its conditions and absent in its rewri
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any
 
 from rewriter.core.language import ast
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.operator_traits import having
 from rewriter.core.language.walk import canonical, rebuild, walk
 from rewriter.core.record import record, replace
@@ -56,21 +55,6 @@ def variants(match: ast.Match) -> list[Variant]:
             seen.add(text)
             found.append(variant)
     return found
-
-
-def bound(part: Any) -> set[str]:
-    """Every name that a pattern, or what it is made of, may bind."""
-    names: set[str] = set()
-    for one in walk(part):
-        if isinstance(one, ast.Capture | ast.Variadic | ast.GraphItem | ast.Output):
-            names.add(one.name or "")
-        elif isinstance(one, ast.NodePattern) and one.label is not None:
-            names.add(one.label)
-        elif isinstance(one, ast.AttrPattern) and isinstance(one.value, ast.Name) and one.value.id not in DTYPES:
-            names.add(one.value.id)
-        elif isinstance(one, ast.TypePattern):
-            names |= {dim for dim in one.dims or () if isinstance(dim, str)}
-    return names - {""}
 
 
 # --- Counting --------------------------------------------------------------------------------------------------------------
@@ -195,32 +179,20 @@ def _ref(node: ast.Ref, missing: Collection[str], same: Mapping[str, str]) -> An
     return replace(node, name=same[node.name]) if node.name in same else node
 
 
-def _copy(node: ast.AttrCopy, missing: Collection[str], same: Mapping[str, str]) -> Any:
-    return None if node.label in missing else node
+def _about(field: str) -> Callable[[Any, Collection[str], Mapping[str, str]], Any]:
+    """What is said of a part of the pattern that a field names goes with it; so does the statement whose place is gone."""
 
+    def left(node: Any, missing: Collection[str], same: Mapping[str, str]) -> Any:
+        name = getattr(node, field)
+        if name in missing:
+            return None
+        return replace(node, **{field: same[name]}) if name in same else node
 
-def _place(node: ast.Place, missing: Collection[str], same: Mapping[str, str]) -> Any:
-    if node.base in missing:
-        return None  # and so is the statement
-    return replace(node, base=same[node.base]) if node.base in same else node
+    return left
 
 
 def _at_place(node: ast.Edit | ast.Delete, missing: Collection[str], same: Mapping[str, str]) -> Any:
     return None if node.place is None else node
-
-
-def _inline(node: ast.Inline, missing: Collection[str], same: Mapping[str, str]) -> Any:
-    return None if node.label in missing else node
-
-
-def _each(node: ast.Each, missing: Collection[str], same: Mapping[str, str]) -> Any:
-    return None if node.base in missing else node
-
-
-def _add_output(node: ast.AddOutput, missing: Collection[str], same: Mapping[str, str]) -> Any:
-    if node.name in missing:
-        return None
-    return replace(node, name=same[node.name]) if node.name in same else node
 
 
 def _output(node: ast.Output, missing: Collection[str], same: Mapping[str, str]) -> Any:
@@ -277,13 +249,13 @@ def _choice(node: ast.Choice, missing: Collection[str], same: Mapping[str, str])
 _RULES: Mapping[type, Any] = {
     ast.Name: _name,
     ast.Ref: _ref,
-    ast.AttrCopy: _copy,
-    ast.Place: _place,
+    ast.AttrCopy: _about("label"),
+    ast.Place: _about("base"),
     ast.Edit: _at_place,
     ast.Delete: _at_place,
-    ast.Inline: _inline,
-    ast.Each: _each,
-    ast.AddOutput: _add_output,
+    ast.Inline: _about("label"),
+    ast.Each: _about("base"),
+    ast.AddOutput: _about("name"),
     ast.Output: _output,
     ast.Redirect: _redirect,
     ast.Private: _private,

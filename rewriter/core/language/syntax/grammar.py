@@ -44,20 +44,24 @@ def grammar() -> Lark:
     tables = json.loads(read_or_make("grammar", _make, lark.__version__), object_pairs_hook=_numbered)
     parser: Lark = lark.Lark.__new__(lark.Lark)._load(tables, tree_class=Node)
     callbacks: dict[Any, Any] = parser._callbacks
-    for rule, build in callbacks.items():
+    productions: dict[Any, Any] = {rule: _Production(rule) for rule in callbacks}
+    for rule, production in productions.items():
         just_another_name = rule.options.expand1 and not rule.alias and len(rule.expansion) == 1
-        callbacks[rule] = itemgetter(0) if just_another_name else _with_place(build)
-    _share_rules(parser, {rule: rule for rule in callbacks})
+        callbacks[production] = itemgetter(0) if just_another_name else _with_place(callbacks[rule])
+    frontend: Any = parser.parser
+    for actions in frontend.parser._parse_table.states.values():
+        for token, (action, aim) in actions.items():
+            actions[token] = action, productions.get(aim, aim)
     return parser
 
 
-def _share_rules(parser: Lark, rules: dict[Any, Any]) -> None:
-    """Has the tables refer to the very rules that callbacks belong to, and not to copies, which take longer to look up."""
-    table: Any = parser.parser
-    for actions in table.parser._parse_table.states.values():
-        for token, (action, aim) in actions.items():
-            if aim in rules:
-                actions[token] = action, rules[aim]
+class _Production:
+    """What the parser asks of a rule. It is one thing, and looked up as such: lark compares rules by all that they say."""
+
+    __slots__ = ("expansion", "origin")
+
+    def __init__(self, rule: Any) -> None:
+        self.origin, self.expansion = rule.origin, rule.expansion
 
 
 def _with_place(build: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:

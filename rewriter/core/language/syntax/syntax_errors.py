@@ -131,71 +131,39 @@ _CONTINUATIONS = frozenset(["LPAR", "LESSTHAN", "DOT", "OPTIONAL", "_TOUCHING", 
 _BEFORE_NAMES = ("const", "ordered", "tensor")
 _AFTER_NAMES = tuple(",)?=")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
-_LITERALS = frozenset(["INT", "FLOAT", "STRING", "TRUE", "FALSE", "NONE"])
 
-# What stands for a group of terminals: all of the first must be possible, then all of the second are covered.
-_PHRASES: tuple[tuple[frozenset[str], frozenset[str], str], ...] = (
-    (
-        frozenset(["FLOAT", "NAME", "RANGE", "NOT"]),
-        _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE", "RANGE", "QUANTIFIER"},
-        "an expression, a range",
-    ),
-    (
-        frozenset(["FLOAT", "NAME", "LBRACE", "LPAR"]),
-        _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE", "LBRACE", "QUANTIFIER"},
-        "an expression or a constant such as `{0}`",
-    ),
-    (
-        frozenset(["FLOAT", "NAME"]),
-        _LITERALS | {"NAME", "LPAR", "LSQB", "NOT", "MINUS", "DTYPE", "QUANTIFIER"},
-        "an expression",
-    ),
-    (
-        frozenset(["CONST", "ORDERED"]),
-        frozenset(
-            ["NAME", "CONST", "DTYPE", "TENSOR", "LBRACE", "TIMES", "ANY", "MORE", "LSQB", "LPAR", "COLUMN", "ORDERED", "MAYBE"]
-        ),
-        "an operand such as `const w`",
-    ),
-    (
-        frozenset(["ORDERED", "NAME"]),
-        frozenset(["NAME", "LPAR", "COLUMN", "ORDERED", "MAYBE", "LSQB"]),
-        "an operator call such as `Relu(x)`",
-    ),
-    (
-        frozenset(["ANY", "LBRACE", "NAME", "COLUMN"]),
-        frozenset(["NAME", "LBRACE", "DTYPE", "TIMES", "ANY", "LSQB", "COLUMN"]),
-        "an operand such as `x` or `{2.0}`",
-    ),
-    (
-        frozenset(["COLUMN", "LBRACE", "NAME"]),
-        frozenset(["NAME", "LBRACE", "DTYPE", "COLUMN"]),
-        "an operator call such as `Relu(x)`",
-    ),
-    (
-        frozenset(["DEL", "NAME"]),
-        frozenset(["NAME", "LSQB", "SPREAD", "ANY", "DEL", "INLINE", "MEND", "COLUMN", "EACH", "OUTLINE", "ADD_OUTPUT"]),
-        "a statement such as `y = Relu(x)`",
-    ),
-    (
-        frozenset(["SPREAD", "NAME", "LSQB"]),
-        frozenset(["NAME", "LSQB", "SPREAD", "ANY"]),
-        "a pattern line such as `y = Relu(x)`",
-    ),
-    (
-        frozenset(["WHERE"]),
-        frozenset([*(part.upper() for part in PARTS), "TABLE", "$END"]),
-        "another part of the rule such as `where`",
-    ),
-    (frozenset(["INPUT", "OUTPUT"]), frozenset(["INPUT", "OUTPUT"]), "`input x` or `output y`"),
-    (frozenset(["BANG", "NAME"]), frozenset(["BANG", "NAME"]), "an attribute such as `axis=1`"),
-    (frozenset(["INT", "ANY", "NAME"]), frozenset(["INT", "ANY", "NAME", "MORE", "OPTIONAL"]), "a dimension"),
-    (frozenset(["INT", "STRING", "NAME"]), frozenset(["INT", "STRING", "NAME", "LSQB", "RANGE"]), "a value"),
-    (frozenset(["INT", "RANGE"]), frozenset(["INT", "RANGE"]), "a range such as `13..`"),
-    (frozenset(["INT", "FLOAT"]), frozenset(["INT", "FLOAT"]), "a number"),
-    (frozenset(["RANGE", "NAME"]), frozenset(["RANGE", "NAME"]), "an attribute such as `axis=1` or `..node`"),
-    (frozenset(["TENSOR", "NAME"]), frozenset(["TENSOR", "DTYPE", "NAME"]), "a name or a type such as `float[N, 3]`"),
-)
+_EXPRESSION = "INT FLOAT STRING TRUE FALSE NONE NAME LPAR LSQB NOT MINUS DTYPE QUANTIFIER"
+_PARTS = " ".join((*map(str.upper, PARTS), "TABLE", "$END"))
+_TABLE = f"""
+FLOAT NAME RANGE NOT     : {_EXPRESSION} : an expression, a range
+FLOAT NAME LBRACE LPAR   : {_EXPRESSION} : an expression or a constant such as `{{0}}`
+FLOAT NAME               : {_EXPRESSION} : an expression
+CONST ORDERED            : NAME DTYPE TENSOR LBRACE TIMES ANY MORE LSQB LPAR COLUMN MAYBE : an operand such as `const w`
+ORDERED NAME             : LPAR COLUMN MAYBE LSQB : an operator call such as `Relu(x)`
+ANY LBRACE NAME COLUMN   : DTYPE TIMES LSQB : an operand such as `x` or `{{2.0}}`
+COLUMN LBRACE NAME       : DTYPE : an operator call such as `Relu(x)`
+DEL NAME                 : LSQB SPREAD ANY INLINE MEND COLUMN EACH OUTLINE ADD_OUTPUT : a statement such as `y = Relu(x)`
+SPREAD NAME LSQB         : ANY : a pattern line such as `y = Relu(x)`
+WHERE                    : {_PARTS} : another part of the rule such as `where`
+INPUT OUTPUT             :  : `input x` or `output y`
+BANG NAME                :  : an attribute such as `axis=1`
+INT ANY NAME             : MORE OPTIONAL : a dimension
+INT STRING NAME          : LSQB RANGE : a value
+INT RANGE                :  : a range such as `13..`
+INT FLOAT                :  : a number
+RANGE NAME               :  : an attribute such as `axis=1` or `..node`
+TENSOR NAME              : DTYPE : a name or a type such as `float[N, 3]`
+"""
+
+
+def _phrase(line: str) -> tuple[frozenset[str], frozenset[str], str]:
+    needed, more, phrase = line.split(" : ")
+    return frozenset(needed.split()), frozenset([*needed.split(), *more.split()]), phrase
+
+
+_PHRASES = tuple(map(_phrase, _TABLE.strip().splitlines()))
+"""What stands for a group of terminals: all of the first must be possible, then all of the second are covered."""
+
 _NAMES = {
     "NAME": "a name",
     "CODE": "a code such as `MX001`",
