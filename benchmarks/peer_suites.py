@@ -34,7 +34,7 @@ from typing import Any
 
 import onnx
 import onnxruntime
-from optimize import JOBS, count, differ, inputs, session
+from optimize import JOBS, count, differ, domains, inputs, session
 
 from rewriter import load_rules
 from rewriter.app.batch.job import process
@@ -137,11 +137,6 @@ def nodes(model: onnx.ModelProto) -> int:
 def operators(model: onnx.ModelProto) -> Counter[str]:
     every = [*model.graph.node, *(node for function in model.functions for node in function.node)]
     return Counter(node.op_type for node in every if node.op_type != "Constant")
-
-
-def domains(model: onnx.ModelProto) -> set[str]:
-    called = {function.domain for function in model.functions}
-    return {node.domain for node in model.graph.node} - called - {"ai.onnx"}
 
 
 def outputs(path: Path, feed: dict[str, Any]) -> list[Any] | str:

@@ -268,6 +268,11 @@ _FAULTS = (
         "function_calls", "nodes that call a local function", "the body takes their place; functions without a call are removed"
     ),
     Fault(
+        "unchanged_states",
+        "states of Loops that each iteration passes on as they are",
+        "their readers in the body and behind the loop read the tensor before the loop",
+    ),
+    Fault(
         "listed_initializers",
         "initializers that are listed as inputs",
         "they are not; ir_version is 4 at least",
