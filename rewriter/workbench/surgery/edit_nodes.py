@@ -32,12 +32,12 @@ FILE = "@"
 def literal(text: str) -> Any:
     """A number, a list of these, or a text as it is. Raises RewriterError for a broken list."""
     shown = text.strip()
-    if shown.startswith("[") or _number(shown) is not None:
+    if (number := _number(shown)) is not None:
+        return number
+    if shown.startswith("["):
         try:
             return json.loads(shown)
         except ValueError:
-            if (number := _number(shown)) is not None:
-                return number
             raise RewriterError(f'{text!r} is no list of numbers or texts, as [1, 2] or ["a"]') from None
     return {"true": True, "false": False}.get(shown.lower(), text)
 
