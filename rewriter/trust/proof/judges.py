@@ -76,7 +76,7 @@ def parse_text(text: str) -> bytes:
 
 
 def bench(*question: Any) -> list[dict[str, Any]]:
-    """What `native_bench.bench` measures. Raises NoAnswer when it does not come to an end."""
+    """What `native.bench` measures. Raises NoAnswer when it does not come to an end."""
     found: list[dict[str, Any]] = _ask("", "bench", *question)
     return found
 

@@ -36,7 +36,7 @@ def bench(
     seconds: float,
     threads: int,
     optimize: bool,
-    profiles: str | None,
+    profiles: str,
 ) -> list[dict[str, Any]]:
     """Times models in turns, so that a machine that becomes slower does so for all of them.
 
@@ -47,10 +47,10 @@ def bench(
         seconds: for all timed runs, where no number is given.
         threads: for one model; 0 leaves that to the runtime.
         optimize: whether the runtime optimizes the models.
-        profiles: a folder for profiles; None takes none.
+        profiles: a folder for profiles.
 
     Returns:
-        Of each model `load`, seconds; `times`, seconds; `nodes`, where there are profiles; or `refused`, why it does not run.
+        Of each model `load`, seconds; `times`, seconds; and `nodes`; or `refused`, why it does not run.
     """
     found: list[dict[str, Any]] = []
     ready = []
@@ -76,7 +76,7 @@ def bench(
             times.append(time.perf_counter() - start)
     del ready
     for (path, feed), one in zip(models, found, strict=True):
-        if profiles is not None and "refused" not in one:
+        if "refused" not in one:
             one["nodes"] = _profile(path, dict(feed), threads, optimize, profiles, max(warmup, 1), len(one["times"]))
     return found
 
