@@ -212,7 +212,7 @@ def _run(
 
 
 def _kernel(data: bytes, feed: Mapping[str, Any] | None) -> Refused | None:
-    """Whether ONNX Runtime takes a model of one node: it is loaded and, with `feed`, run."""
+    """Whether ONNX Runtime takes a model of one node: it is loaded and, with `feed` (arrays by type, "" for any other), run."""
     session = onnx_runtime.session(data, None)
     if feed is None:
         return None
