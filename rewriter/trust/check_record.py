@@ -103,11 +103,7 @@ def audit(before: Path, after: Path, known: RuleSet, source: Path | None = None)
         RewriterError: a model or the source file cannot be read.
     """
     found = Audit()
-    output = load(after)
-    try:
-        runs = history(output.metadata)
-    except Unreadable as error:
-        raise RewriterError(f"{after}: the record in it cannot be read: {error}") from None
+    output, runs = _recorded(after)
     model = load(before)
     digest = model.read_digest()
     if digest == output.read_digest():
@@ -121,6 +117,15 @@ def audit(before: Path, after: Path, known: RuleSet, source: Path | None = None)
         found.findings.append(f"no recorded run began with {before}: its SHA-256 is {digest}")
         return found
     return _Replay(model, before, known, source, found).through(runs, start, output)
+
+
+def _recorded(path: Path) -> tuple[Model, tuple[RecordedRun, ...]]:
+    """A model and the runs that are recorded in it. Raises RewriterError where they cannot be read."""
+    model = load(path)
+    try:
+        return model, history(model.metadata)
+    except Unreadable as error:
+        raise RewriterError(f"{path}: the record in it cannot be read: {error}") from None
 
 
 class _Replay:
@@ -292,11 +297,7 @@ def undone(
 class _LastRun:
     def __init__(self, result: Path, known: RuleSet, original: Path | None, source: Path | None) -> None:
         self._result = result
-        output = load(result)
-        try:
-            self._runs = history(output.metadata)
-        except Unreadable as error:
-            raise RewriterError(f"{result}: the record in it cannot be read: {error}") from None
+        output, self._runs = _recorded(result)
         self._digest = output.read_digest()
         if not self._runs:
             raise RewriterError(f"there is no record in {result}")

@@ -258,7 +258,6 @@ def stamp(
     source: SourceInfo | None = None,
     tidy: bool = False,
     static: Static = (),
-    digest: str | None = None,
     full: bool = False,
 ) -> None:
     """Adds a run to the record in a model's metadata, and has its nodes say which rules made or changed them.
@@ -272,7 +271,6 @@ def stamp(
         source: the framework's own file that was used.
         tidy: whether `graph.tidy` was run as well, which by itself is reason enough for a record.
         static: inputs that got fixed shapes before, which is reason enough, too.
-        digest: SHA-256 of what the model was read from; None: of its file.
         full: the record keeps what `rewriter undo` needs, where that is not too much.
     Raises:
         RewriterError: the file that the model was read from was changed meanwhile, or cannot be read.
@@ -284,7 +282,7 @@ def stamp(
     except Unreadable as error:
         log.notes.append(f"no record was written: the metadata entry {HISTORY} cannot be read ({error})")
         return
-    run = _run(model, log, rules, source, digest or model.digest_to_record(), tidy=tidy, static=static)
+    run = _run(model, log, rules, source, model.digest_to_record(), tidy=tidy, static=static)
     write(model, (*before, run))
     if full:
         kept = None

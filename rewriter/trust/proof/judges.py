@@ -46,20 +46,6 @@ def check(model: bytes | str, *, full: bool) -> str:
     return found.reason if found is not None else ""
 
 
-def _kernel(data: bytes, feed: Mapping[str, Any] | None) -> native.Refused | None:
-    """Why ONNX Runtime does not take a model of one node; None when it does.
-
-    Args:
-        data: the model.
-        feed: arrays by type, "" for any other, to run it on; None only loads it.
-
-    Raises:
-        NoAnswer: it does not say.
-    """
-    found: native.Refused | None = _ask("", "kernel", data, feed)
-    return found
-
-
 def print_text(data: bytes) -> str:
     """A serialised model in ONNX's own text.
 
@@ -76,7 +62,7 @@ def parse_text(text: str) -> bytes:
 
 
 def bench(*question: Any) -> list[dict[str, Any]]:
-    """What `native_bench.bench` measures. Raises NoAnswer when it does not come to an end."""
+    """What `native.bench` measures. Raises NoAnswer when it does not come to an end."""
     found: list[dict[str, Any]] = _ask("", "bench", *question)
     return found
 
@@ -199,7 +185,7 @@ def _of_any_rank(model: onnx.ModelProto) -> onnx.ModelProto:
 def _answer(data: bytes, runs: bool) -> str:
     """What ONNX Runtime says of a model, and of running it."""
     try:
-        refused = _kernel(data, _feed() if runs else None)
+        refused: native.Refused | None = _ask("", "kernel", data, _feed() if runs else None)
     except NoAnswer:
         return _NONE
     if refused is None:

@@ -36,7 +36,7 @@ def bench(
     seconds: float,
     threads: int,
     optimize: bool,
-    profiles: str | None,
+    profiles: str,
 ) -> list[dict[str, Any]]:
     """Times models in turns, so that a machine that becomes slower does so for all of them.
 
@@ -47,10 +47,10 @@ def bench(
         seconds: for all timed runs, where no number is given.
         threads: for one model; 0 leaves that to the runtime.
         optimize: whether the runtime optimizes the models.
-        profiles: a folder for profiles; None takes none.
+        profiles: a folder for profiles.
 
     Returns:
-        Of each model `load`, seconds; `times`, seconds; `nodes`, where there are profiles; or `refused`, why it does not run.
+        Of each model `load`, seconds; `times`, seconds; and `nodes`; or `refused`, why it does not run.
     """
     found: list[dict[str, Any]] = []
     ready = []
@@ -76,7 +76,7 @@ def bench(
             times.append(time.perf_counter() - start)
     del ready
     for (path, feed), one in zip(models, found, strict=True):
-        if profiles is not None and "refused" not in one:
+        if "refused" not in one:
             one["nodes"] = _profile(path, dict(feed), threads, optimize, profiles, max(warmup, 1), len(one["times"]))
     return found
 
@@ -168,34 +168,27 @@ _sessions = _Sessions()
 
 
 def answer(question: str, *arguments: Any) -> Any:
-    """Answers one question, by the name of its function here."""
-    return _QUESTIONS[question](*arguments)
+    """Answers one question, by the name of its function here. Raises MemoryError where that is what an error means."""
+    try:
+        return _QUESTIONS[question](*arguments)
+    except Exception as error:
+        if question not in _WORDS:
+            raise
+        if isinstance(error, MemoryError) or any(lack in str(error) for lack in _NO_MEMORY):
+            raise MemoryError from error
+        return Refused(type(error).__name__, _WORDS[question](error))
 
 
-def _refusal(error: Exception, words: Callable[[Exception], str] = onnx_runtime.reason) -> Refused:
-    """Raises MemoryError instead when that is what the error means."""
-    if isinstance(error, MemoryError) or any(lack in str(error) for lack in _NO_MEMORY):
-        raise MemoryError from error
-    return Refused(type(error).__name__, words(error))
-
-
-def _check(model: bytes | str, full: bool) -> Refused | None:
+def _check(model: bytes | str, full: bool) -> None:
     """What `onnx.checker` says of a model, or of a file."""
     import onnx
 
-    try:
-        onnx.checker.check_model(model, full_check=full)
-    except Exception as error:
-        return _refusal(error, lambda error: onnx_runtime.one_line(str(error)))
-    return None
+    onnx.checker.check_model(model, full_check=full)
 
 
-def _open(key: int, runtime: str, data: bytes, folder: Path | None) -> list[str] | Refused:
+def _open(key: int, runtime: str, data: bytes, folder: Path | None) -> list[str]:
     """Makes a model ready to run; the names of its outputs."""
-    try:
-        return _outputs(_sessions.make(key, runtime, data, folder))
-    except Exception as error:
-        return _refusal(error)
+    return _outputs(_sessions.make(key, runtime, data, folder))
 
 
 def _run(
@@ -207,26 +200,20 @@ def _run(
     """
     import numpy as np
 
-    try:
-        session = _sessions.find(key)
-        if session is None:
-            if data is None:
-                return NotKept()
-            session = _sessions.make(key, runtime, data, folder)
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # onnx.reference computes in NumPy, which warns of every overflow
-            found = session.run(None if not names else list(names), dict(feed))
-    except Exception as error:
-        return _refusal(error)
+    session = _sessions.find(key)
+    if session is None:
+        if data is None:
+            return NotKept()
+        session = _sessions.make(key, runtime, data, folder)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # onnx.reference computes in NumPy, which warns of every overflow
+        found = session.run(None if not names else list(names), dict(feed))
     return [] if names is not None and not names else found
 
 
 def _kernel(data: bytes, feed: Mapping[str, Any] | None) -> Refused | None:
-    """Whether ONNX Runtime takes a model of one node: it is loaded and, with `feed`, run."""
-    try:
-        session = onnx_runtime.session(data, None)
-    except Exception as error:
-        return _refusal(error)
+    """Whether ONNX Runtime takes a model of one node: it is loaded and, with `feed` (arrays by type, "" for any other), run."""
+    session = onnx_runtime.session(data, None)
     if feed is None:
         return None
     try:
@@ -236,32 +223,25 @@ def _kernel(data: bytes, feed: Mapping[str, Any] | None) -> Refused | None:
     return None
 
 
-def _print_text(data: bytes) -> str | Refused:
+def _print_text(data: bytes) -> str:
     """A model in ONNX's own text."""
+    import onnx
     from onnx import printer
 
-    try:
-        import onnx
-
-        return str(printer.to_text(onnx.ModelProto.FromString(data)))
-    except Exception as error:
-        return _refusal(error, lambda error: onnx_runtime.one_line(str(error)))
+    return str(printer.to_text(onnx.ModelProto.FromString(data)))
 
 
-def _parse_text(text: str) -> bytes | Refused:
+def _parse_text(text: str) -> bytes:
     """The model of a text, serialised."""
     from onnx import parser
 
-    try:
-        return bytes(parser.parse_model(text).SerializeToString())
-    except Exception as error:
-        return _refusal(error, lambda error: onnx_runtime.one_line(_decoded(error)))
+    return bytes(parser.parse_model(text).SerializeToString())
 
 
-def _decoded(error: Exception) -> str:
-    """The words of the parser, which it has as bytes."""
+def _line(error: Exception) -> str:
+    """What ONNX says, on one line; its parser says it as bytes."""
     said = error.args[0] if error.args else ""
-    return said.decode(errors="backslashreplace") if isinstance(said, bytes) else str(error)
+    return onnx_runtime.one_line(said.decode(errors="backslashreplace") if isinstance(said, bytes) else str(error))
 
 
 def _session(runtime: str, data: bytes, folder: Path | None) -> Any:
@@ -291,3 +271,9 @@ _QUESTIONS: dict[str, Callable[..., Any]] = {
     "bench": bench,
     "version": onnx_runtime.version,
 }
+
+_WORDS: dict[str, Callable[[Exception], str]] = {
+    **dict.fromkeys(("open", "run", "kernel"), onnx_runtime.reason),
+    **dict.fromkeys(("check", "print", "parse"), _line),
+}
+"""The questions of which an error is a refusal, and how it is told."""

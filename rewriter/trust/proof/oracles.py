@@ -125,6 +125,12 @@ def _distrusted(model: onnx.ModelProto) -> str | None:
 ORACLES = (OnnxRuntime(), ReferenceOracle())
 
 
+def answer(model: onnx.ModelProto, inputs: Mapping[str, Array], oracle: str) -> Answer:
+    """What an oracle, given by its name, computes of a model."""
+    loaded = next(one for one in ORACLES if one.name == oracle).load(model)
+    return loaded if isinstance(loaded, Refusal) else loaded(inputs)
+
+
 def require_runtime() -> None:
     """Raises RewriterError when ONNX Runtime is not installed."""
     if not onnx_runtime.installed():

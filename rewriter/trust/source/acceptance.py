@@ -154,10 +154,9 @@ def _only(*operators: str) -> Callable[[Check], Check]:
     return narrowed
 
 
-def _flag(attribute: str, onnx_attribute: str, *, default: bool = False) -> Check:
+def _flag(attribute: str, onnx_attribute: str) -> Check:
     def check(node: SourceNode, onnx_node: gs.Node) -> str | None:
-        file_value, found = _file_value(node, attribute, False), onnx_node.attrs.get(onnx_attribute)
-        file_value = default if file_value is None else file_value
+        file_value, found = bool(_file_value(node, attribute, False)), onnx_node.attrs.get(onnx_attribute)
         return None if found is None or bool(found) == file_value else _say(attribute, file_value, bool(found))
 
     return check

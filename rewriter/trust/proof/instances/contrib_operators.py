@@ -88,12 +88,8 @@ RECIPES: MappingProxyType[str, Callable[[Draft], None]] = MappingProxyType(
     {
         "Attention": attention,
         "MultiHeadAttention": multi_head_attention,
-        "Gelu": on_the_last_axis,
-        "QuickGelu": on_the_last_axis,
-        "FastGelu": on_the_last_axis,
-        "BiasGelu": on_the_last_axis,
-        "SkipLayerNormalization": skip_normalization,
-        "SkipSimplifiedLayerNormalization": skip_normalization,
+        **dict.fromkeys(("Gelu", "QuickGelu", "FastGelu", "BiasGelu"), on_the_last_axis),
+        **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), skip_normalization),
         "FusedMatMul": fused_matmul,
     }
 )

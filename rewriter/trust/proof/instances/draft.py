@@ -153,11 +153,11 @@ class Draft:
         self.attrs[name] = value
         return value
 
-    def axis(self, rank: int, default: int, name: str = "axis", *, end: int = 0, chance: float = 0.8) -> int:
+    def axis(self, rank: int, default: int, *, end: int = 0, chance: float = 0.8) -> int:
         """An axis attribute, negative in a third of the cases; returns it counted from the front."""
         axis = self.dims.below(rank + end) if rank + end > 0 else 0
         written = axis - rank if not end and self.version >= 11 and self.dims.chance(0.33) else axis
-        found = self.attr(name, written, chance)
+        found = self.attr("axis", written, chance)
         chosen = default if found is None else int(found)
         return chosen + rank if chosen < 0 else chosen
 

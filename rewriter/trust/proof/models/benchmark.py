@@ -130,19 +130,18 @@ class Timing:
 def benchmark(
     models: Sequence[tuple[str, Path, Candidate, Candidate]],
     *,
-    inputs: str | None = None,
-    runs: int | None = None,
-    warmup: int = 5,
-    seconds: float = 5.0,
-    threads: int = 0,
-    optimize: bool = True,
-    nodes: bool = True,
+    inputs: str | None,
+    runs: int | None,
+    warmup: int,
+    seconds: float,
+    threads: int,
+    optimize: bool,
 ) -> list[Timing]:
     """Times models in turns.
 
     Args:
         models: name, file, what is in it, and what says the shapes of made-up inputs.
-        inputs, runs, warmup, seconds, threads, optimize, nodes: as the options of `rewriter bench`.
+        inputs, runs, warmup, seconds, threads, optimize: as the options of `rewriter bench`.
 
     Raises:
         RewriterError: ONNX Runtime is not there, or refuses a model.
@@ -159,7 +158,7 @@ def benchmark(
     with temporary_folder() as folder:
         question = [(str(path), feed) for (_, path, _, _), feed in zip(models, feeds, strict=True)]
         try:
-            found = judges.bench(question, runs, warmup, seconds, threads, optimize, str(folder) if nodes else None)
+            found = judges.bench(question, runs, warmup, seconds, threads, optimize, str(folder))
         except judges.NoAnswer as error:
             raise RewriterError(error.sentence(onnx_runtime.NAME)) from error
     timings = []

@@ -17,7 +17,7 @@ import numpy as np
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Firing, Verification
-from rewriter.core.record import field, record, replace
+from rewriter.core.record import record, replace
 from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, first_bad, state_after, stretches
 from rewriter.trust.proof.models.model_inputs import EDGES, INFINITE, LARGE, LIMITS, Feed, FeedSet, feed_sets, recorded_feed
 from rewriter.trust.proof.models.model_runs import CannotRun, GaveUp, ModelRun, Outputs, runtime_version, runtimes
@@ -180,30 +180,6 @@ def _arrays(values: list[Any]) -> Iterator[Any]:
             yield value
 
 
-@record
-class _Findings:
-    """What a verification has found so far; `framework` is what was said of recorded outputs, "" when they are matched."""
-
-    sentences: list[str] = field(default_factory=list)
-    random: list[str] = field(default_factory=list)
-    verified: list[int] = field(default_factory=list)
-    runtime: str = ""
-    inputs: int = 0
-    outputs: int = 0
-    largest: float | None = None
-    differ: bool = False
-    framework: str | None = None
-
-    def take(self, baseline: Baseline) -> None:
-        self.runtime, self.inputs = runtime_version(baseline.runtime), len(baseline.answers)
-        self.outputs = len(baseline.answers[0].outputs) - len(baseline.random)
-        self.random.extend(name for name in baseline.random if name not in self.random)
-
-    @property
-    def ran(self) -> str:
-        return f"{_number(self.inputs, 'set')} of inputs, {self.runtime}"
-
-
 class Verifier:
     """Compares results of one model with what the model was."""
 
@@ -237,13 +213,16 @@ class _NumberComparison:
         self._attempt = attempt
         self._plan = plan
         self._firings = attempt.log.firings
-        self._found = _Findings()
+        self._found = Verification("not verified")
+        self._random: list[str] = []
+        self._differ = False
+        self._off: str | None = None  # what was said of recorded outputs, "" when they are matched
 
     def verdict(self) -> Verification | Culprit:
         try:
             return self._verdict()
         except GaveUp as error:
-            self._found.sentences.append(f"not verified: {_codes(self._firings)}, since {error}")
+            self._found.findings += (f"not verified: {_codes(self._firings)}, since {error}",)
             return self._summary()
 
     def _verdict(self) -> Verification | Culprit:
@@ -264,7 +243,7 @@ class _NumberComparison:
         try:
             baseline = self._verifier.baseline(self._state(start))
         except RewriterError as error:
-            found.sentences.append(f"not verified: {codes}, since the model before does not run ({error})")
+            found.findings += (f"not verified: {codes}, since the model before does not run ({error})",)
             return None
 
         def ask(number: int) -> str:
@@ -272,14 +251,14 @@ class _NumberComparison:
 
         difference = baseline.against(self._state(end), self._verifier.bound(firings[start:end]))
         if difference.message and not difference.output and baseline.refused:
-            found.sentences.append(f"not verified: {codes}, since the result does not run ({difference.message})")
+            found.findings += (f"not verified: {codes}, since the result does not run ({difference.message})",)
             return None
         if difference.message:
             number, reason = first_bad(start, end, _difference_text(difference), ask)
             return Culprit(firings[number - 1], reason)
-        found.take(baseline)
+        self._take(baseline)
         found.largest = max(found.largest or 0.0, difference.largest)
-        found.verified += [firing.number for firing in firings[start:end]]
+        found.verified += tuple(firing.number for firing in firings[start:end])
         return None
 
     def _framework(self) -> Culprit | None:
@@ -291,7 +270,7 @@ class _NumberComparison:
         if reason and end and not framework.off(self._state(0)):
             number, reason = first_bad(0, end, reason, lambda number: framework.off(self._state(number)))
             return Culprit(self._firings[number - 1], f"the outputs were those of {framework.path} before: {reason}")
-        self._found.framework = reason
+        self._off = reason
         return None
 
     def _announced(self, announced: Sequence[Firing]) -> Culprit | None:
@@ -309,8 +288,8 @@ class _NumberComparison:
             return None
         if difference.message and not difference.output:
             if any(firing.kind == "interface" for firing in announced):
-                found.sentences.append(
-                    f"not verified: the result does not accept the inputs of before, {says}: {difference.message}"
+                found.findings += (
+                    f"not verified: the result does not accept the inputs of before, {says}: {difference.message}",
                 )
                 return None
 
@@ -320,62 +299,65 @@ class _NumberComparison:
 
             number, reason = first_bad(0, end, difference.message, ask)
             return Culprit(self._firings[number - 1], f"the model ran before: {reason}")
-        found.take(baseline)
+        self._take(baseline)
         if difference.message:
-            found.differ = True
+            self._differ = True
             how = f"differs by up to {difference.largest:.2g}" if difference.largest < float("inf") else difference.message
-            what = f"output {difference.output!r} {how}; {found.ran}"
-            found.sentences.append(f"outputs changed, {says}{self._whose(announced)} ({what})")
+            what = f"output {difference.output!r} {how}; {self._ran}"
+            found.findings += (f"outputs changed, {says}{self._whose(announced)} ({what})",)
         else:
-            found.sentences.append(f"outputs unchanged, though {_codes(announced)} may change them ({found.ran})")
+            found.findings += (f"outputs unchanged, though {_codes(announced)} may change them ({self._ran})",)
         return None
 
     def _ran_not_before(self, announced: Sequence[Firing], error: str) -> None:
         found = self._found
         try:
-            found.take(self._verifier.baseline(self._state(len(self._firings))))
+            self._take(self._verifier.baseline(self._state(len(self._firings))))
         except RewriterError as still:
-            found.sentences.append(
-                f"not verified: {_codes(announced)}, since the model before does not run ({error}), nor the result ({still})"
+            found.findings += (
+                f"not verified: {_codes(announced)}, since the model before does not run ({error}), nor the result ({still})",
             )
             return
-        found.differ = True
+        self._differ = True
         compare = ". To compare with the framework, pass --inputs FILE with its outputs" if self._whose(announced) else ""
-        found.sentences.append(f"the result runs after {_codes(announced)}; the input did not run ({error}){compare}")
+        found.findings += (f"the result runs after {_codes(announced)}; the input did not run ({error}){compare}",)
 
     def _whose(self, announced: Sequence[Firing]) -> str:
         """Whether the numbers are now the framework's, as far as it is known."""
-        if self._found.framework is not None or not any(firing.kind == "repair" for firing in announced):
+        if self._off is not None or not any(firing.kind == "repair" for firing in announced):
             return ""
         return "; whether they are now the framework's was not checked"
 
+    def _take(self, baseline: Baseline) -> None:
+        found = self._found
+        found.runtime, found.inputs = runtime_version(baseline.runtime), len(baseline.answers)
+        found.outputs = len(baseline.answers[0].outputs) - len(baseline.random)
+        self._random.extend(name for name in baseline.random if name not in self._random)
+
+    @property
+    def _ran(self) -> str:
+        return f"{_number(self._found.inputs, 'set')} of inputs, {self._found.runtime}"
+
     def _summary(self) -> Verification:
         found = self._found
-        sentences = list(found.sentences)
         if found.verified:
             outputs, agree = _number(found.outputs, "output"), "agrees" if found.outputs == 1 else "agree"
             how = f"within {found.largest:.2g} on ordinary inputs, and as promised" if found.largest else "exactly"
             codes = _codes([firing for firing in self._firings if firing.number in found.verified])
-            sentences.append(f"verified: {codes}: {outputs} {agree} {how} on {found.ran}")
-        if found.framework is not None and self._verifier.framework is not None:
+            found.findings += (f"verified: {codes}: {outputs} {agree} {how} on {self._ran}",)
+        if self._off is not None and self._verifier.framework is not None:
             path = self._verifier.framework.path
-            sentences.append(
-                f"wrong outputs: they differ from the outputs in {path}: {found.framework}"
-                if found.framework
-                else f"verified: the outputs equal the framework's outputs, as recorded in {path}"
+            found.findings += (
+                f"wrong outputs: they differ from the outputs in {path}: {self._off}"
+                if self._off
+                else f"verified: the outputs equal the framework's outputs, as recorded in {path}",
             )
-        if found.random:
-            sentences.append(f"random and not compared: {', '.join(map(repr, found.random))}")
-        verdict = "not verified" if not found.runtime else "differ" if found.differ else "agree"
-        return Verification(
-            "wrong" if found.framework else verdict,
-            found.runtime,
-            found.inputs,
-            found.outputs,
-            found.largest,
-            tuple(sentences),
-            tuple(found.verified),
-        )
+        if self._random:
+            found.findings += (f"random and not compared: {', '.join(map(repr, self._random))}",)
+        found.verdict = "not verified" if not found.runtime else "differ" if self._differ else "agree"
+        if self._off:
+            found.verdict = "wrong"
+        return found
 
 
 def _difference_text(difference: OutputDifference) -> str:

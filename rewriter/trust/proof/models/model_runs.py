@@ -112,18 +112,17 @@ def runtime_version(runtime: str) -> str:
 
 def values_of(model: onnx.ModelProto, inputs: Mapping[str, Array], oracle: str) -> dict[str, Array] | Refusal:
     """Every tensor that a model computes, in the order of its nodes."""
-    from rewriter.trust.proof.oracles import ORACLES, Refusal
+    from rewriter.trust.proof.oracles import Refusal, answer
 
     names = [name for node in model.graph.node for name in node.output if name]
     listed = {info.name for info in model.graph.output}
     wide = onnx.ModelProto()
     wide.CopyFrom(model)
     wide.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in listed)
-    loaded = next(o for o in ORACLES if o.name == oracle).load(wide)
-    answer = loaded if isinstance(loaded, Refusal) else loaded(inputs)
-    if isinstance(answer, Refusal):
-        return answer
-    return {name: answer[name] for name in names if isinstance(answer[name], np.ndarray)}
+    found = answer(wide, inputs, oracle)
+    if isinstance(found, Refusal):
+        return found
+    return {name: found[name] for name in names if isinstance(found[name], np.ndarray)}
 
 
 # Whether a model runs: to be loaded is not enough. Asked of a result where the model as it was ran, and of a model in a check.

@@ -26,7 +26,7 @@ from rewriter.trust.proof.instances.instance import Array, Instance
 from rewriter.trust.proof.instances.random_arrays import EDGES, LARGE, STYLES, NoInputs, feed
 from rewriter.trust.proof.models.model_runs import values_of
 from rewriter.trust.proof.models.output_agreement import RunBound, RunDifference, compare
-from rewriter.trust.proof.oracles import ORACLES, Answer, Loaded, Refusal
+from rewriter.trust.proof.oracles import ORACLES, Answer, Loaded, Refusal, answer
 from rewriter.trust.source.find import parse_source
 
 # What a rule on the interface has declared anew: such inputs cannot be fed as before, such outputs are others on purpose.
@@ -131,8 +131,7 @@ def doubt(
     lenient = ORACLES[1]
     if oracle == lenient.name:
         return ""
-    loaded = lenient.load(model)
-    other = loaded if isinstance(loaded, Refusal) else loaded(inputs)
+    other = answer(model, inputs, lenient.name)
     if isinstance(other, Refusal) or output not in other:
         return ""
     return DISAGREE if _apart(np.asarray(wanted[output]), np.asarray(other[output])) else ""
@@ -205,15 +204,8 @@ _COARSE = frozenset({DTYPES["float16"], DTYPES["bfloat16"]})
 _SECONDS = 5.0
 _NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|\([^()]*\)|\d+")
 
-SAME, NOT_FIRED, VOID, REPAIRED, CHANGED, STILL, WRONG = (
-    "same",
-    "not fired",
-    "void",
-    "repaired",
-    "changed",
-    "still rejected",
-    "wrong",
-)
+SAME, NOT_FIRED, VOID, WRONG = "same", "not fired", "void", "wrong"
+REPAIRED, CHANGED, STILL = "repaired", "changed", "still rejected"
 
 
 @record(frozen=True)
@@ -517,8 +509,7 @@ class _Repair:
 
         Exporters declare what the framework computes, but an instance of the pattern declares what the before computes.
         """
-        loaded = ORACLES[0].load(undeclared(self.after))
-        return not isinstance(loaded, Refusal) and not isinstance(loaded(inputs), Refusal)
+        return not isinstance(answer(undeclared(self.after), inputs, ORACLES[0].name), Refusal)
 
     def _lenient(self, model: onnx.ModelProto) -> Loaded | Refusal:
         """One of the two models in the lenient oracle, for inputs of every style."""

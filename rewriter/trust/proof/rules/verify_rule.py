@@ -29,7 +29,7 @@ from rewriter.trust.proof.instances.instance import Array, Instance
 from rewriter.trust.proof.instances.random_arrays import STYLES
 from rewriter.trust.proof.instances.sampling import Stream
 from rewriter.trust.proof.models.model_runs import values_of
-from rewriter.trust.proof.models.output_agreement import FrameworkOutputs, difference
+from rewriter.trust.proof.models.output_agreement import FrameworkOutputs, compare
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.trust.proof.oracles import ORACLES, Refusal
 from rewriter.trust.proof.rules.obligation import obligation, running, shrink, unneeded
@@ -340,13 +340,13 @@ def _suspects(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> set[str]:
     one, other = (values_of(model, inputs, oracle.name) for oracle in ORACLES)
     if isinstance(one, Refusal) or isinstance(other, Refusal):
         return set()
+    off, _ = compare({name: array for name, array in one.items() if name in other}, other, ORACLES_AGREE)
+    if off is None:
+        return set()
+    node = next(node for node in model.graph.node if off.output in node.output)
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
-    for node in model.graph.node:
-        for name in node.output:
-            if name in one and name in other and difference(one[name], other[name], ORACLES_AGREE)[0]:
-                operator = schema.schema(node.op_type, node.domain, opset)
-                return {f"{node.op_type}-{operator.since if operator else opset}"}
-    return set()
+    operator = schema.schema(node.op_type, node.domain, opset)
+    return {f"{node.op_type}-{operator.since if operator else opset}"}
 
 
 # Rules verified in processes of their own: a runtime that falls over takes one instance with it, not the run.
