@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from operator import is_
 from typing import Any
 
@@ -32,7 +33,6 @@ Path = tuple[tuple[str, frozenset[OpKey]], ...]
 PHASES = ("interface", "repair", "canonical", "optimize", "cleanup")
 
 
-@record(eq=False, slots=True)
 class CompiledRule:
     """One rule of a run.
 
@@ -44,34 +44,16 @@ class CompiledRule:
         title, kind, phase, opset, runtime, once: of the rule.
     """
 
-    rule: Rule
-    pattern: Pattern | None
-    parameter_values: dict[str, Any]
-    lets: dict[str, ast.Expr]
-    code: str = field(init=False)
-    inside: ast.Inside | None = field(init=False)
-    private: tuple[str, ...] = field(init=False)
-    wheres: tuple[tuple[ast.Where, str], ...] = field(init=False)
-    blocks: tuple[Block, ...] = field(init=False)
-    only: Block | None = field(init=False)
-    title: str = field(init=False)
-    kind: str = field(init=False)
-    phase: str = field(init=False)
-    runtime: bool = field(init=False)
-    opset: ast.OpsetRange = field(init=False)
-    once: str | None = field(init=False)
-    _specificity: int | None = field(init=False, default=None)
-    _program: Program | None = field(init=False, default=None)
-    _early: EarlyReject | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        tree = self.rule.ast
-        self.code, self.title, self.opset = self.rule.code, self.rule.title, self.rule.opset
-        self.kind, self.phase, self.runtime = self.rule.kind.name, self.rule.phase, bool(self.rule.runtimes)
-        self.inside, self.once = tree.match.inside, self.rule.header.once
-        self.private = tuple(name for private in tree.privates for name in private.names)
-        self.wheres = tuple((where, self.rule.words(where.condition.span)) for where in tree.wheres)
-        self.blocks = tuple(Block(block) for block in tree.rewrites)
+    def __init__(
+        self, rule: Rule, pattern: Pattern | None, parameter_values: dict[str, Any], lets: dict[str, ast.Expr]
+    ) -> None:
+        self.rule, self.pattern, self.parameter_values, self.lets = rule, pattern, parameter_values, lets
+        self.code, self.title, self.opset = rule.code, rule.title, rule.opset
+        self.kind, self.phase, self.runtime = rule.kind.name, rule.phase, bool(rule.runtimes)
+        self.inside, self.once = rule.ast.match.inside, rule.header.once
+        self.private = tuple(name for private in rule.ast.privates for name in private.names)
+        self.wheres = tuple((where, rule.words(where.condition.span)) for where in rule.ast.wheres)
+        self.blocks = tuple(Block(block) for block in rule.ast.rewrites)
         self.only = self.blocks[0] if len(self.blocks) == 1 and self.blocks[0].opset is None else None
 
     def block(self, version: int) -> Block | None:
@@ -81,29 +63,23 @@ class CompiledRule:
                 return block
         return None
 
-    @property
+    @cached_property
     def early(self) -> EarlyReject:
         """What the root of the pattern must show."""
-        if self._early is None:
-            assert self.pattern is not None
-            self._early = EarlyReject(self.pattern)
-        return self._early
+        assert self.pattern is not None
+        return EarlyReject(self.pattern)
 
-    @property
+    @cached_property
     def program(self) -> Program:
         """The pattern, compiled when the rule is first tried at a node."""
-        if self._program is None:
-            assert self.pattern is not None
-            outer = () if self.inside is None else ("outer",)
-            self._program = Program(self.pattern, (*self.parameter_values, *outer), self.lets)
-        return self._program
+        assert self.pattern is not None
+        outer = () if self.inside is None else ("outer",)
+        return Program(self.pattern, (*self.parameter_values, *outer), self.lets)
 
-    @property
+    @cached_property
     def specificity(self) -> int:
         """How much the rule asks for; worked out when it is first compared with others."""
-        if self._specificity is None:
-            self._specificity = specificity(self.rule.ast)
-        return self._specificity
+        return specificity(self.rule.ast)
 
 
 # Which rules may match at a node, by what the node shows at once: how many operands it has, and who makes them.
