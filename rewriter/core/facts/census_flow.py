@@ -39,7 +39,8 @@ class _Conflict(Exception):
 
 
 def follow_types(census: Census, table: Mapping[str, Any]) -> bool:
-    """Fills `made` and `handed` of all kinds. False when names are used in ways that cannot be followed; then it means nothing.
+    """Fills `output_types` and `declared_outputs` of all kinds. False when names are used in ways that cannot be followed; then
+    it means nothing.
 
     Args:
         table: of `language.cache.operator_table`.
@@ -207,9 +208,7 @@ def follow_ranks(census: Census) -> bool:
                     return False
                 defined.add(name)
                 known[name] = output_rank  # type: ignore[assignment]
-                output_rank = None
-            else:
-                output_rank = None
+            output_rank = None
     for body in _inner([*census.graph.inner, *census.functions.values()]):
         for kind, inputs, _ in body.nodes:
             kind.ranks[(None,) * len(inputs)] = None

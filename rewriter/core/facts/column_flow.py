@@ -1,4 +1,4 @@
-"""The types of `dtype_flow` for nodes in columns: not followed node by node, but guessed for all tensors and then corrected.
+"""The types of `census_flow` for nodes in columns: not followed node by node, but guessed for all tensors and then corrected.
 
 In a graph whose nodes stand in order each tensor has one answer: that of its node, given the answers for the operands. So a
 guess that agrees with itself everywhere is the answer. One that does not is replaced by what its operands make of it, all
@@ -28,7 +28,7 @@ Outputs = Callable[[NodeKind, tuple[int, ...], int], int]
 
 
 def settled(body: Body, declared: Mapping[bytes, int], outputs: Outputs, foreign: Callable[[NodeKind], bool]) -> bool:
-    """Fills `cases` and `handed` of the kinds of a body; False when the guesses do not come to rest.
+    """Fills `output_types` and `declared_outputs` of the kinds of a body; False when the guesses do not come to rest.
 
     Args:
         body: with `columns`, and orderly.

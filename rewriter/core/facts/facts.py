@@ -225,12 +225,10 @@ class Facts:
         return self._array(tensor)
 
     def computed(self, node: gs.Node) -> Array | None:
-        """What a node of constants gives as its first output, where that is bounded; see `rounded_folding`."""
-        from rewriter.core.facts import constant_folding as rounded_folding
-
+        """What a node of constants gives as its first output, where that is bounded; see `constant_folding.computed`."""
         arrays = [self._array(t) if t.name else None for t in node.inputs]
         facts = node_facts(node, self.index.scope(node).opsets, self._operands(node, None), lambda i: arrays[i])
-        return rounded_folding.computed(facts, arrays, self.fact(node.outputs[0]).type)
+        return constant_folding.computed(facts, arrays, self.fact(node.outputs[0]).type)
 
     def declared(self, tensor: gs.Tensor) -> tuple[int | None, tuple[Dim, ...] | None]:
         """Element type and shape as the file says them; (None, None) for what is no tensor."""

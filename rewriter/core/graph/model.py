@@ -30,7 +30,7 @@ from rewriter.core.graph.objects import Constant, Graph, Origin
 from rewriter.core.graph.save import Fields, Writer, assemble, set_text, written_imports
 from rewriter.core.graph.scopes import find_scopes
 from rewriter.core.graph.tidy import set_by_training
-from rewriter.core.onnxfile import external_data as copy_external_data
+from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.node_bytes import RawGraph, RawModel, raw_message, raw_model
 from rewriter.core.onnxfile.read import MOST_BYTES, read_bytes, read_model_file
 from rewriter.core.onnxfile.tensors import text
@@ -237,8 +237,8 @@ class Model:
             raise RewriterError(
                 f"{target}: the model would have {size / 2**30:.1f} GiB, but one protobuf file holds 2 GiB at most"
             )
-        if self.folder is not None and copy_external_data.may_refer(data):
-            copy_external_data.copy_data_files(onnx.ModelProto.FromString(data), self.folder, target.parent, force)
+        if self.folder is not None and external_data.may_refer(data):
+            external_data.copy_data_files(onnx.ModelProto.FromString(data), self.folder, target.parent, force)
         write_file(target, lambda descriptor: self._fill(descriptor, pieces), force)
 
     # --- inside ------------------------------------------------------------------------------------------------------------

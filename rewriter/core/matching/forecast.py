@@ -26,8 +26,7 @@ from rewriter.core.conditions.coarse_world import (
 )
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, compare
 from rewriter.core.errors import RewriterError
-from rewriter.core.facts import census_flow as dtype_flow
-from rewriter.core.facts import census_flow as rank_flow
+from rewriter.core.facts.census_flow import follow_ranks, follow_types
 from rewriter.core.language import ast, schema
 from rewriter.core.language.cache.operator_table import ANY, Table, union
 from rewriter.core.language.dtypes import DTYPES
@@ -199,13 +198,13 @@ class Forecast:
     def _has_types(self) -> bool:
         """Whether it can be told what types the operands of the kinds have."""
         if self._types is None:
-            self._types = dtype_flow.follow_types(self.census, self._table)
+            self._types = follow_types(self.census, self._table)
         return self._types
 
     def _has_ranks(self) -> bool:
         """Whether it can be told what ranks the operands of the kinds have."""
         if self._ranks is None:
-            self._ranks = rank_flow.follow_ranks(self.census)
+            self._ranks = follow_ranks(self.census)
         return self._ranks
 
 

@@ -63,9 +63,9 @@ class NodeKind:
         dtype: element type of the tensor or sparse tensor among the attributes, 0 without one; `rank` is that of the tensor.
         bodies: subgraphs in the order of their attributes; a kind with some stands for one node.
         arities: numbers of operands that occur, each with and without those left out at the end.
-        output_types: what `dtype_flow` found: element types of the outputs by those of the operands, as sets of bits.
+        output_types: what `follow_types` found: element types of the outputs by those of the operands, as sets of bits.
         declared_outputs: outputs that are outputs of their graph in some node, with the types declared there, as sets of bits.
-        ranks: what `rank_flow` found: the rank of the first output by those of the operands; None for an unknown one.
+        ranks: what `follow_ranks` found: the rank of the first output by those of the operands; None for an unknown one.
     """
 
     op: str

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from rewriter.core.facts import constant_folding as rounded_folding
+from rewriter.core.facts import constant_folding
 from rewriter.core.facts.derive import array_of_value, node_facts
 from rewriter.core.graph.objects import new_constant, new_node, new_variable
 from rewriter.core.language.operator_traits import of_form, of_rule, traits
@@ -96,7 +96,7 @@ def values(follower: Follower, tensor: gs.Tensor, depth: int = 0) -> Array | Non
         return None
     operands = [follower.old.fact(one) if one.name else None for one in node.inputs]
     facts = node_facts(node, follower.index.scope(node).opsets, operands, lambda i: arrays[i])
-    return rounded_folding.computed(facts, arrays, follower.old.fact(tensor).type)
+    return constant_folding.computed(facts, arrays, follower.old.fact(tensor).type)
 
 
 def _known(follower: Follower, tensor: gs.Tensor) -> Array | None:
