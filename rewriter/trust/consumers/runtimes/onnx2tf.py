@@ -32,20 +32,29 @@ def build(ready: tuple[str, list[list[int]]], feed: dict[str, Any]) -> tuple[Any
             dim.dim_value = size
     onnx.save(model, "model.onnx")
     np.save(IMAGES, np.random.default_rng(0).random((20, 128, 128, 3), np.float32))
+    images = [name for name, value in feed.items() if 3 <= value.ndim <= 5]
+    try:
+        _convert(images, [name for name in feed if name not in images])
+    except Exception:  # a model that is no network of images
+        _convert([], list(feed))
+    interpreter = Interpreter("saved/model_float32.tflite")
+    interpreter.allocate_tensors()
+    return interpreter, declared
+
+
+def _convert(images: list[str], others: list[str]) -> None:
+    """With the channels of images second, or with every input as it is."""
     try:
         onnx2tf.convert(
             input_onnx_file_path="model.onnx",
             output_folder_path="saved",
             not_use_onnxsim=True,
-            keep_ncw_or_nchw_or_ncdhw_input_names=[name for name, value in feed.items() if 3 <= value.ndim <= 5],
-            keep_shape_absolutely_input_names=[name for name, value in feed.items() if not 3 <= value.ndim <= 5],
+            keep_ncw_or_nchw_or_ncdhw_input_names=images,
+            keep_shape_absolutely_input_names=others,
             verbosity="error",
         )
     except SystemExit:
         raise RuntimeError("") from None  # the reason is printed
-    interpreter = Interpreter("saved/model_float32.tflite")
-    interpreter.allocate_tensors()
-    return interpreter, declared
 
 
 def run(ready: tuple[Any, list[list[int]]], feed: dict[str, Any], outputs: list[str]) -> list[Any]:
