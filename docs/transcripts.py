@@ -66,6 +66,7 @@ NETS: dict[str, Path | str] = {
     "show.md": GEMM,
     "surgery.md": CONV,
     "targets.md": CLIP,
+    "targets-causes.md": CLIP,
     "tutorial.md": MODELS / "pytorch-2.13-cumsum-of-mask-legacy-op13" / "model.onnx",
     "verified.md": GEMM,
     "view.md": GEMM,

@@ -124,7 +124,7 @@ def test_fix_without_asking_says_so(call: Call, tmp_path: Path, recipe: Recipe) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("check", "--ask", "nobody"), "--ask nobody: these consumers can be asked: mnn, onnx2torch, "),
+        (("check", "--ask", "nobody"), "--ask nobody: these consumers can be asked: iree, mnn, "),
         (("fix", "--ask"), "--ask: the consumers of --target are asked, and these can be asked: opencv, "),
         (("fix", "--ask", "--target", "tensorrt"), "--ask: the consumers of --target are asked"),
     ],
@@ -147,8 +147,32 @@ def test_the_list_of_consumers_in_the_help() -> None:
     from rewriter.app.cli.options import OPTIONS
     from rewriter.trust.consumers.asking import known
 
-    assert sorted(asked.SHIPPED) == known()
-    assert ", ".join(asked.SHIPPED) in OPTIONS["ask"].help
+    assert sorted(asked.SHIPPED.split(", ")) == known()
+    assert asked.SHIPPED in OPTIONS["ask"].help
+
+
+def test_a_batch_goes_on_after_a_crash(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    read = "if b'Identity' in open(path, 'rb').read(): os.kill(os.getpid(), signal.SIGSEGV)\nreturn path"
+    fake(monkeypatch, tmp_path / "runtimes", read)
+    (tmp_path / "models").mkdir()
+    for name in "ac":
+        relu(tmp_path / "models" / f"{name}.onnx")
+    chain(tmp_path / "models" / "b.onnx")
+    done = call("check", tmp_path / "models", "--ask", "fake")
+    assert done.code == 1
+    assert done.out.splitlines() == [
+        f"{tmp_path}/models/b.onnx: Fake 1.0 ended the process: SIGSEGV, while it reads the model",
+        "Fake 1.0: 3 models: 2 read, with equal outputs, 1 end the process",
+    ]
+
+
+def test_the_words_of_a_consumer_do_not_steer_a_terminal(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recipe: Recipe
+) -> None:
+    fake(monkeypatch, tmp_path / "runtimes", "raise RuntimeError('\\x1b]0;owned\\x07\\x1b[2J')")
+    for words in (("check", "--ask", "fake"), ("fix", "--target", "tract", "--ask", "-o", tmp_path / "fixed.onnx")):
+        done = call(words[0], relu(tmp_path / "m.onnx"), *words[1:])
+        assert "owned" in done.out and "\x1b" not in done.out + done.err
 
 
 RULE = """/// An Identity is left.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.isolation.budget import Budget, budgeted
@@ -19,7 +22,8 @@ needs_runtime = pytest.mark.skipif(not onnx_runtime.installed(), reason="needs O
 
 
 def test_the_consumers_that_can_be_asked() -> None:
-    assert known() == ["mnn", "onnx2torch", "opencv", "openvino", "qnn", "tract"]
+    names = "iree mnn ncnn onnx2tf onnx2torch onnxruntime opencv openvino ortweb qnn rknn tinygrad tract tvm"
+    assert known() == names.split()
 
 
 @needs_runtime
@@ -89,3 +93,67 @@ def test_an_environment_is_given_by_its_folder(monkeypatch: pytest.MonkeyPatch, 
     (tmp_path / "env" / "bin" / "python").symlink_to(sys.executable)
     found = find("fake", [str(tmp_path / "env")])
     assert found == replace(consumer, python=str(tmp_path / "env" / "bin" / "python"))
+
+
+@needs_runtime
+@pytest.mark.parametrize(
+    ("build", "state", "reason"),
+    [
+        ("return model", "equal", ""),
+        ("raise RuntimeError('no such shape')", "rejects", "no such shape"),
+        ("os.abort()", "ends", "SIGABRT, while it reads the model"),
+        ("if len(feed['x']) == 1: raise RuntimeError('no batch of 1')\n    return model", "fails", "no batch of 1"),
+    ],
+)
+def test_one_that_is_built_for_the_shapes_of_an_input(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, build: str, state: str, reason: str
+) -> None:
+    more = f"import os\ndef build(model, feed):\n    {build}\n"
+    verdict = ask(fake(monkeypatch, tmp_path / "runtimes", more=more), relu(tmp_path / "m.onnx"))
+    assert (verdict.state, verdict.reason) == (state, reason)
+
+
+@needs_runtime
+@pytest.mark.parametrize(("kind", "state"), [(TensorProto.FLOAT16, "equal"), (TensorProto.FLOAT, "differs")])
+def test_halves_have_three_digits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: int, state: str) -> None:
+    model = onnx.load(relu(tmp_path / "m.onnx"))
+    for port in (*model.graph.input, *model.graph.output):
+        port.type.tensor_type.elem_type = kind
+    onnx.save(model, tmp_path / "m.onnx")
+    consumer = fake(
+        monkeypatch, tmp_path / "runtimes", run="return [(np.maximum(feed['x'], 0) * 1.005).astype(feed['x'].dtype)]"
+    )
+    assert ask(consumer, tmp_path / "m.onnx").state == state
+
+
+@needs_runtime
+def test_programs_that_a_consumer_started_end_with_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    started = tmp_path / "pid"
+    read = f"import subprocess\nchild = subprocess.Popen(['sleep', '100'])\nopen({str(started)!r}, 'w').write(str(child.pid))"
+    consumer = fake(monkeypatch, tmp_path / "runtimes", read=f"{read}\ntime.sleep(100)")
+    with budgeted(Budget(6)):
+        assert ask(consumer, relu(tmp_path / "m.onnx")).state == "silent"
+    status = Path(f"/proc/{started.read_text()}/stat")
+    for _ in range(600):
+        if not status.exists() or status.read_text().split()[2] == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail("it still runs")
+
+
+@needs_runtime
+def test_one_that_prints_without_end_is_kept_from_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    consumer = fake(monkeypatch, tmp_path / "runtimes", read="while True: os.write(1, b'x' * 1_000_000)")
+    with budgeted(Budget(60, 1 << 28)):
+        verdict = ask(consumer, relu(tmp_path / "m.onnx"))
+    assert (verdict.state, verdict.reason) == ("rejects", "OSError: [Errno 27] File too large")
+
+
+@needs_runtime
+def test_one_that_is_built_is_also_built_without_inputs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """ONNX Runtime does not run the model, so that there is nothing to compare."""
+    consumer = fake(
+        monkeypatch, tmp_path / "runtimes", more="def build(model, feed):\n    raise RuntimeError(f'built with {feed}')\n"
+    )
+    model = relu(tmp_path / "m.onnx", op="NoSuchOperator")
+    assert ask(consumer, model).reason == "built with {}"

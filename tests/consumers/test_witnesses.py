@@ -14,7 +14,7 @@ from rewriter import fix, load_rules
 from rewriter.core.isolation.budget import Budget, budgeted
 from rewriter.trust.consumers.asking import ask, find
 from rewriter.trust.consumers.consumer_verdict import Consumer
-from tests.consumers.witnesses import WITNESSES, Witness
+from tests.consumers.witnesses import WITNESSES, Witness, model_text
 
 ENVIRONMENTS = [folder for folder in os.environ.get("REWRITER_CONSUMERS", "").split(os.pathsep) if folder]
 
@@ -35,7 +35,7 @@ def test_a_witness_is_accepted_after_its_rule(witness: Witness, tmp_path: Path) 
     consumer = installed(witness.consumer).get(witness.version)
     if consumer is None:
         pytest.skip(f"needs {witness.version}; REWRITER_CONSUMERS names environments that have consumers")
-    onnx.save(parser.parse_model(witness.model), tmp_path / "before.onnx")
+    onnx.save(parser.parse_model(model_text(witness)), tmp_path / "before.onnx")
     fix(tmp_path / "before.onnx", tmp_path / "after.onnx", rules=load_rules().select([witness.rule]))
     with budgeted(Budget()):
         before, after = (ask(consumer, tmp_path / f"{state}.onnx") for state in ("before", "after"))
@@ -49,3 +49,10 @@ def test_a_witness_is_of_a_rule_for_its_consumer(witness: Witness) -> None:
     assert rule is not None
     assert witness.consumer in rule.targets
     assert witness.version.split()[0].lower() == witness.consumer
+
+
+def test_each_rule_of_a_target_has_a_witness_or_says_that_none_was_run() -> None:
+    ran = {witness.rule for witness in WITNESSES}
+    silent = [rule.code for rule in load_rules() if rule.targets and rule.code not in ran and "Not run: " not in rule.doc]
+    assert silent == []
+    assert [code for code in sorted(ran) if "Not run: " in (getattr(load_rules().get(code), "doc", ""))] == []

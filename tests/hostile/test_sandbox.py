@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rewriter.app.batch import bubblewrap
@@ -433,3 +434,35 @@ def test_text_that_ends_within_a_character_is_printed() -> None:
     for part in ("ü".encode()[:1], "ü".encode()[1:], b"\n", b""):
         printer.print(part)
     assert stream.buffer.getvalue() == "ü\n".encode()
+
+
+TRACT = """
+import os, pathlib, socket
+class TractError(Exception): pass
+def version(): return "0.0"
+def onnx(): return Model()
+class Model:
+    def load(self, path): self.path = path; return self
+    def input_count(self):
+        seen = [place for place in ("SECRET", self.path) if pathlib.Path(place).exists()]
+        raise RuntimeError(f"{len(seen)} seen, {sorted(socket.if_nameindex())}, {'TOKEN' in os.environ}")
+"""
+
+
+@needs_bwrap
+def test_a_consumer_is_asked_in_the_sandbox(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sees the model and its own environment; not other files, the network, or what the caller has in its environment."""
+    monkeypatch.setenv("TOKEN", "hunter2")
+    (tmp_path / "secret").write_text("hunter2")
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "a.onnx").write_bytes(POOL.read_bytes())
+    packages = tmp_path / "env" / "lib" / f"python3.{sys.version_info[1]}" / "site-packages"
+    for folder in (packages, tmp_path / "env" / "bin"):
+        folder.mkdir(parents=True)
+    (tmp_path / "env" / "bin" / "python").symlink_to(os.path.realpath(sys.executable))
+    (tmp_path / "env" / "pyvenv.cfg").write_text(f"home = {os.path.dirname(os.path.realpath(sys.executable))}\n")
+    (packages / "tract.py").write_text(TRACT.replace("SECRET", str(tmp_path / "secret")))
+    (packages / "numpy.pth").write_text(str(Path(np.__file__).parent.parent))
+    done = call("check", tmp_path / "models" / "a.onnx", "--ask", "tract", "--consumer-env", tmp_path / "env", "--sandbox")
+    assert done.code == 1, done.err
+    assert "tract 0.0 rejects it: 1 seen, [(1, 'lo')], False" in done.out

@@ -106,12 +106,15 @@ def _do(step: Planned, path: str, made: str, work: Work, repair: Stages) -> Outc
     from rewriter.workbench.surgery.finish import Checks
     from rewriter.workbench.surgery.float_type import in_type
     from rewriter.workbench.surgery.opened import Opened
-    from rewriter.workbench.surgery.opset_conversion import reversioned
+    from rewriter.workbench.surgery.opset_conversion import oldest_ir, reversioned
 
     name, _, value = step.action.partition(" ")
     checks = Checks(work.checking.runtime, work.writing.stamp)
     source = Opened(path)
-    surgery = reversioned(source, int(value), checks=checks) if name == "opset" else in_type(source, value, checks=checks)
+    if name == "opset":  # what reads up to an opset reads up to the IR version of its time
+        surgery = reversioned(source, int(value), oldest_ir(int(value)), checks=checks)
+    else:
+        surgery = in_type(source, value, checks=checks)
     surgery.save(Path(made))
     return found
 

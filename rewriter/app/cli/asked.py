@@ -13,7 +13,7 @@ from rewriter.trust.consumers.consumer_verdict import Consumer
 from rewriter.trust.consumers.target_recipes import Recipe, recipes_of
 from rewriter.workbench.style import clean
 
-SHIPPED = ("opencv", "openvino", "tract", "mnn", "onnx2torch", "qnn")
+SHIPPED = "opencv, openvino, tract, mnn, onnx2torch, qnn, rknn, tvm, iree, tinygrad, ncnn, onnx2tf, onnxruntime, ortweb"
 
 
 class Asking:
@@ -44,8 +44,7 @@ class Asking:
             return [name.lower() for name in codes(self._ask or ())]
         found = [recipe.module for recipe in self._recipes if recipe.module]
         if len(found) < len(self._targets) or not found:
-            known = ", ".join(SHIPPED)
-            raise RewriterError(f"--ask: the consumers of --target are asked, and these can be asked: {known}")
+            raise RewriterError(f"--ask: the consumers of --target are asked, and these can be asked: {SHIPPED}")
         return found
 
     def rules(self, chosen: RuleSet) -> RuleSet:

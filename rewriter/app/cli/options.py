@@ -279,7 +279,8 @@ OPTIONS: dict[str, Option] = {
     "ask": _several(
         "NAMES",
         "comma-separated consumers that load and run each model, if they are installed: opencv, openvino, tract, mnn, "
-        "onnx2torch, qnn; their outputs are compared with the outputs of ONNX Runtime",
+        "onnx2torch, qnn, rknn, tvm, iree, tinygrad, ncnn, onnx2tf, onnxruntime, ortweb; their outputs are compared with the "
+        "outputs of ONNX Runtime",
         [],
     ),
     "consumer-env": _several(

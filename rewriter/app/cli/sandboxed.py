@@ -96,7 +96,15 @@ def _readable(args: argparse.Namespace) -> list[str]:
         found.append((os.path.dirname(before) or ".") if variable else template)
     if getattr(args, "skip_existing", False) and args.output:
         found.append(args.output)
+    for folder in getattr(args, "consumer_env", None) or ():
+        found += [folder, *_python_of(folder)]
     return list(map(str, found))
+
+
+def _python_of(environment: str) -> list[str]:
+    """The installation of Python to which an environment links, which has the standard library."""
+    python = Path(environment, "bin", "python").resolve()
+    return [str(python.parent.parent)] if python.exists() else []
 
 
 def _model_folders(args: argparse.Namespace) -> list[str]:

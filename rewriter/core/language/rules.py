@@ -11,6 +11,7 @@ from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.header import RUNTIMES
 from rewriter.core.language.rule import Rule
 from rewriter.core.record import field, record, replace
+from rewriter.core.resources import resource
 
 
 def _hint(word: str, candidates: Iterable[str]) -> str:
@@ -249,13 +250,13 @@ EVERY_TARGET = "all"
 
 
 def targets_meant(targets: Iterable[str], rules: Iterable[Rule]) -> frozenset[str]:
-    """The targets that are named; "all" stands for each that a rule is for.
+    """The targets that are named; "all" stands for each that a rule is for. A target may have a recipe alone.
 
     Raises:
-        RewriterError: none of the rules is for one of them.
+        RewriterError: none of the rules is for one of them, and no recipe.
     """
     wanted = set(targets)
-    known = sorted({target for rule in rules for target in (*rule.targets, *rule.runtimes)}) if wanted else []
+    known = sorted({target for rule in rules for target in (*rule.targets, *rule.runtimes)} | _recipes()) if wanted else []
     if EVERY_TARGET in wanted and known:
         wanted = wanted - {EVERY_TARGET} | set(known)
     for name in sorted(wanted):
@@ -263,3 +264,7 @@ def targets_meant(targets: Iterable[str], rules: Iterable[Rule]) -> frozenset[st
             listed = ", ".join(known) or "none"
             raise RewriterError(f"no rule is for target {name!r}{_hint(name, known)}; targets: {listed}")
     return frozenset(wanted)
+
+
+def _recipes() -> set[str]:
+    return {path.stem for path in resource("targets").glob("*.toml")} - {"messages"}

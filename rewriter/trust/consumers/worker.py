@@ -16,7 +16,7 @@ from typing import Any
 
 
 def limit(seconds: float, memory: int | None) -> None:
-    """Ends this process after a time, and keeps it from taking more memory."""
+    """Ends this process after a time, and keeps it from taking more memory, or as much of the disk with one file."""
     if hasattr(signal, "alarm"):
         import resource
 
@@ -24,6 +24,7 @@ def limit(seconds: float, memory: int | None) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if memory is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (memory, memory))  # what is printed is a file, too
 
 
 def note(**answer: Any) -> None:
@@ -36,6 +37,11 @@ def words(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "it needs more memory than it may take"
     return str(error) if isinstance(error, RuntimeError) else f"{type(error).__name__}: {error}"
+
+
+def built(consumer: Any, model: Any, feed: dict[str, Any]) -> Any:
+    """The model for the shapes of an input, if the consumer needs them; {} stands for the shapes that the model declares."""
+    return consumer.build(model, feed) if hasattr(consumer, "build") else model
 
 
 def main() -> None:
@@ -57,18 +63,25 @@ def main() -> None:
         return
     try:
         model = consumer.read(request["model"], request["outputs"])
+        if not request["feeds"]:
+            built(consumer, model, {})
     except BaseException as error:  # a panic of Rust is no Exception
         note(**known, rejected=words(error))
         return
-    known["ran"] = 0
-    note(**known)
     import numpy as np
 
     for number in range(request["feeds"]):
         with np.load(f"inputs_{number}.npz", allow_pickle=False) as arrays:
             feed = {name: arrays[f"in_{place}"] for place, name in enumerate(request["inputs"])}
         try:
-            found = [np.asarray(value) for value in consumer.run(model, feed, request["outputs"])]
+            ready = built(consumer, model, feed)
+        except BaseException as error:
+            note(**known, **{"fails" if "ran" in known else "rejected": words(error)})
+            return
+        known.setdefault("ran", 0)
+        note(**known)
+        try:
+            found = [np.asarray(value) for value in consumer.run(ready, feed, request["outputs"])]
             np.savez(f"outputs_{number}.npz", **{f"out_{place}": value for place, value in enumerate(found)})  # type: ignore[arg-type]
         except BaseException as error:
             note(**known, fails=words(error))

@@ -493,10 +493,15 @@ def _restamp(model: Model, before: int, version: int) -> list[str]:
     return [f"{', '.join(functions[:3])}: functions keep the versions that they import"] if functions else []
 
 
+def oldest_ir(version: int) -> int:
+    """The IR version that came with a version of ONNX's operators."""
+    return next(ir for ir in range(1, _MOST_IR + 1) if newest_import("", ir) >= version)
+
+
 def _ir_version(model: Model, version: int, requested: int | None) -> int:
     """The IR version of the result. Raises RewriterError for one that lacks something."""
     old = int(model.graph.ir_version or 0)
-    least = next(ir for ir in range(1, _MOST_IR + 1) if newest_import("", ir) >= version)
+    least = oldest_ir(version)
     if requested is None:
         return max(old, least)
     if requested < old:
