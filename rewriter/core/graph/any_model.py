@@ -97,6 +97,6 @@ def as_file(model: AnyModel) -> Iterator[tuple[str, bool]]:
 def _exported(graph: gs.Graph) -> onnx.ModelProto:
     try:
         exported: onnx.ModelProto = gs.export_onnx(graph)
-    except Exception as error:  # whatever graphsurgeon and onnx raise for a graph that is not whole
+    except Exception as error:  # graphsurgeon and onnx raise errors of many types for an incomplete graph
         raise RewriterError(f"the graph cannot be exported: {type(error).__name__}: {error}") from error
     return exported

@@ -67,12 +67,12 @@ def _copy(message: A) -> A:
 
 
 class AttributeWriter:
-    """Writes the attributes of one node, given what may differ from node to node.
+    """Writes the attributes of one node. The settings below may differ from node to node.
 
     Attributes:
-        folder: of the model that is written; tensors whose data lie beside another model are written inline.
-        write_graph: what writes a subgraph.
-        op, domain: operator, whose schema says what a bare number or an empty list is.
+        folder: of the model that is written. Tensors whose data are in another model's folder are written inline.
+        write_graph: the function that writes a subgraph.
+        op, domain: the operator, whose schema gives the type of a bare number or an empty list.
     """
 
     __slots__ = ("domain", "folder", "op", "write_graph")
@@ -113,7 +113,7 @@ class AttributeWriter:
         return result if differs or new_names else None
 
     def changed_bodies(self, messages: Iterable[A], bodies: Mapping[str, gs.Graph]) -> list[A] | None:
-        """The same for a node of which only the subgraphs can have been edited, since nobody read its attributes."""
+        """`changed` for a node whose attributes were never read, so that only its subgraphs can have been edited."""
         result: list[A] = []
         differs = False
         for message in messages:

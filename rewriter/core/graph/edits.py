@@ -1,7 +1,7 @@
-"""Edits of a graph as one transaction: each step knows how to take itself back, so that a rewrite happens whole or not at all.
+"""Edits of a graph as one transaction. Each step can be rolled back, so that a rewrite happens completely or not at all.
 
-Everything goes by identity. A redefined tensor keeps its object and its name and only gets another producer: nobody who uses it
-has to be told, however many there are, and outputs of the graph keep their names by themselves.
+Edits go by identity. A redefined tensor keeps its object and its name and only gets another producer. Its users, however many
+there are, need no edit, and outputs of the graph keep their names.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from rewriter.core.graph.scopes import Scope
 
 # A node as it was at some moment.
 #
-# Keeping one costs next to nothing, since edits replace the attributes of a node and never write into them: what a log, a
-# picture or a search for cycles wants to know of it is worked out only when it is asked for.
+# Keeping one costs next to nothing, since edits replace the attributes of a node and never write into them. Details for a log,
+# a picture or a search for cycles are computed only on request.
 
 Parts = tuple[gs.Node, str, str | None, str | None, list[gs.Tensor], list[gs.Tensor], Mapping[str, Any] | None]
-"""A node, and what of it can change: operator, domain, name, inputs, outputs, attributes (None: nobody has read them)."""
+"""A node and its parts that can change: operator, domain, name, inputs, outputs, attributes (None: never read)."""
 
 
 def parts_of(node: gs.Node) -> Parts:
@@ -33,7 +33,7 @@ def parts_of(node: gs.Node) -> Parts:
 
 
 class NodeState:
-    """A node as it was, whatever became of it; it reads like the node itself.
+    """A node as it was at some moment. It reads like the node itself.
 
     Attributes:
         op, domain, name: "" where the node has none.
@@ -62,7 +62,7 @@ class NodeState:
 
     @property
     def attrs(self) -> Mapping[str, Any]:
-        """The attributes that it had; those of a node whose attributes nobody had read were those of its message."""
+        """The attributes that the node had. If they were never read, they are the attributes of its message."""
         found = self._attrs
         if found is None:
             found = self._attrs = self._node.loaded_attrs
@@ -84,9 +84,9 @@ def state_of(node: gs.Node) -> NodeState:
     return NodeState(*parts_of(node))
 
 
-# A hash of what a node is, so that a graph's state can be told from an earlier one by adding and subtracting what changed.
+# A hash of a node, so that a graph's state can be compared with an earlier one by adding and subtracting the changes.
 
-SMALL = 1024  # bytes of a constant that are looked at; larger ones are told apart by identity
+SMALL = 1024  # bytes up to which a new constant is compared by its contents; a larger one by its name
 
 
 def signature(node: gs.Node | NodeState) -> int:
@@ -124,8 +124,8 @@ class Edits:
         edited: nodes by id whose operator, attributes, inputs or outputs changed.
         freed: constants (initializers) by id that lost their last use.
         retyped: tensors by id whose type or shape changed, so that those behind them do.
-        corrected: tensors by id whose declaration was wrong and was put right; nothing follows from it.
-        declared: what the model says of itself and was changed, for logs: (what, name) to the value before and the one after.
+        corrected: tensors by id whose wrong declaration was corrected; no other fact follows from it.
+        declared: declarations of the model that changed, for logs: (what, name) to the value before and the value after.
     """
 
     __slots__ = (
@@ -356,9 +356,9 @@ class Edits:
     # --- clean-up ----------------------------------------------------------------------------------------------------------
 
     def sweep(self, roots: Iterable[gs.Node]) -> None:
-        """Removes what the edits made dead: `roots` without used outputs, then whatever was used by removed things alone.
+        """Removes what the edits made dead: `roots` without used outputs, then all that only removed nodes used.
 
-        Nodes that were dead before nobody touched stay.
+        Nodes that were dead before the edits stay.
         """
         index, waiting = self.index, list(roots)
         while waiting or self.released:
@@ -369,7 +369,7 @@ class Edits:
                         if self.freed:
                             self.freed.pop(number, None)
                     elif (maker := index.producer(tensor)) is not None:
-                        if not waiting or waiting[-1] is not maker:  # else it is asked about next in any case
+                        if not waiting or waiting[-1] is not maker:  # else it is the next node to check anyway
                             waiting.append(maker)
                     elif isinstance(tensor, gs.Constant):
                         self.freed[number] = tensor

@@ -1,9 +1,9 @@
-"""What ties nodes and tensors together, cheap enough for every node of a large model.
+"""The links between nodes and tensors, cheap enough for every node of a large model.
 
-The lists behave as graphsurgeon's own: what is put into `node.inputs` finds the node in its `outputs`. Which list of the other
-side that is belongs to the class and not to the object, the owner is a slot, and making one costs a tenth. A tensor makes its
-two only when somebody looks at them: of most tensors nobody does. This package asks `makers` and `users`, or the index, which
-while it works keeps what it knows of a tensor in the tensor.
+The lists behave as graphsurgeon's own: a tensor that is put into `node.inputs` gets the node in its `outputs`. The class, not
+the object, names the list of the other side, and the owner is a slot, so that making a list costs a tenth. A tensor makes its
+two lists only when they are first read. The lists of most tensors never are: this package calls `makers` and `users`, or the
+index, which keeps its data about a tensor in the tensor during a run.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def users(tensor: gs.Tensor) -> Sequence[gs.Node]:
 
 
 def reading(nodes: Iterable[gs.Node], ops: frozenset[str]) -> list[gs.Node]:
-    """The nodes that read what a node of one of these operators makes, or something of which that is not seen at once."""
+    """The nodes that read an output of one of these operators, or a tensor whose maker is not known at once."""
     found = []
     for node in nodes:
         for tensor in node.inputs:
@@ -136,7 +136,7 @@ def put_back(tensor: gs.Tensor, makers: list[gs.Node], readers: list[gs.Node], *
 
 
 def tie(tensor: gs.Tensor, made_by: Sequence[gs.Node], used_by: Sequence[gs.Node]) -> None:
-    """Sets the nodes around a tensor, and does not tell them."""
+    """Sets the makers and users of a tensor, and leaves the lists of these nodes alone."""
     if isinstance(tensor, TensorLinks):
         tensor._makers = _links(tensor._makers, made_by)
         tensor._users = _links(tensor._users, used_by)

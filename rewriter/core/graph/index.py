@@ -1,7 +1,7 @@
-"""Who produces, who uses, in which scope, in what order: the one place that knows how the parts of a graph hang together.
+"""The index of a graph: the producer and the users of each tensor, and the scope and the order of each node.
 
-What is known of a node or a tensor is kept in it: `node._scope` and `node._key` say where it stands, ties.py tells who makes
-and reads a tensor. All changes go through an `Edits` transaction (edits.py).
+Data about a node or a tensor are kept in the object itself: `node._scope` and `node._key` are the place of a node, and `Ties`
+(order.py) finds the maker and the readers of a tensor. All changes go through an `Edits` transaction (edits.py).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from rewriter.core.graph.objects import Function, Graph, note
 from rewriter.core.graph.order import CROWD, NoRoom, Order, Ties, is_sorted, stable_sort
 from rewriter.core.graph.scopes import NodesByOperator, Scope, find_scopes, nested, operator_key
 
-# A table of all names of a model, so that a new name is never one that stands anywhere else: in another scope, in a subgraph
-# that would capture it. Names are derived from what they replace and are the same on every run.
+# A table of all names of a model. A new name occurs nowhere else, neither in another scope nor in a subgraph that would capture
+# it. New names are derived from the names that they replace and are the same on every run.
 
 
 class NameTable:
@@ -74,7 +74,7 @@ class NameTable:
 __all__ = ["CROWD", "GraphIndex", "operator_key"]
 
 _BODIES = attrgetter("_bodies")
-_set = object.__setattr__  # graphsurgeon's own looks after operands, of which there are none here
+_set = object.__setattr__  # graphsurgeon's own also updates operands, and here there are none
 
 
 def _is_as_loaded(scope: Scope) -> bool:
@@ -108,7 +108,7 @@ class GraphIndex(Ties):
         ]
         self._by_operator: NodesByOperator | None = None
         self._inputs: set[int] = set()
-        self._kept: list[gs.Node] = []  # removed objects stay alive: their id() must not be given to a new one
+        self._kept: list[gs.Node] = []  # removed objects stay alive: no new object may get their id()
         self._changed_scopes: set[int] = set()
         self._unsorted: set[int] = set()  # scopes whose nodes were not written in the order in which they can run
         for scope in self.scopes:
@@ -124,7 +124,7 @@ class GraphIndex(Ties):
         self._orders = [Order(self._arrange(scope, scope.number in with_bodies)) for scope in self.scopes]
 
     def _arrange(self, scope: Scope, has_bodies: bool) -> list[gs.Node]:
-        """The nodes of a scope in an order in which they can run, which is that of its members from now on."""
+        """The nodes of a scope in an order in which they can run. The members of the scope get this order."""
         nodes: list[gs.Node] = scope.graph.nodes
         if not has_bodies and is_sorted(nodes, self._members[scope.number]):
             return nodes
@@ -403,7 +403,7 @@ class GraphIndex(Ties):
                 break
         else:
             if id(node) not in self._bodies:
-                return True  # mostly: everything stands in order already
+                return True  # the usual case: all nodes are in order already
         return all(self.link(maker, node) for maker in self.before(node))
 
     def put_before(self, node: gs.Node) -> bool:

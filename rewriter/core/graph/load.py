@@ -66,7 +66,7 @@ TOO_DEEP = f"subgraphs are nested more than {MOST_LEVELS} levels deep"
 
 _GRAPH = onnx.AttributeProto.GRAPH
 _HOLDS_GRAPH = b"\xa0\x01" + bytes([_GRAPH])
-"""The field of an attribute that says it is a graph, as it stands in the bytes of its node."""
+"""The field of an attribute that marks it as a graph, as it occurs in the bytes of a node."""
 
 
 Parts = Iterable[tuple[gs.Tensor, ...]]
@@ -121,8 +121,8 @@ class _LoadedNames:
         return found
 
     def at_once(self, read: NodeColumns) -> tuple[Parts, Parts] | None:
-        """Operands and results of nodes without bodies. None where they must be found node by node: names are defined twice, or
-        may be those of an outer scope.
+        """Operands and results of nodes without bodies. None if they must be found node by node: names are defined twice, or
+        may belong to an outer scope.
         """
         names = read.outputs.names
         results = new_variables(names)
@@ -338,7 +338,7 @@ class _GraphBuilder:
 def _parsed(data: bytes) -> onnx.NodeProto:
     try:
         return onnx.NodeProto.FromString(data)  # type: ignore[no-any-return]
-    except DecodeError as error:  # of a model that never was a file, since protobuf refuses to read such a one
+    except DecodeError as error:  # only if the model never was a file: protobuf rejects such a file
         raise RewriterError(TOO_DEEP) from error
 
 
@@ -353,7 +353,7 @@ def _declare(declared: Iterable[tuple[gs.Tensor, onnx.ValueInfoProto]]) -> None:
 
 
 def _check_names(names: _LoadedNames, nodes: Sequence[Node]) -> None:
-    """Refuses names that are not UTF-8."""
+    """Rejects names that are not UTF-8."""
     if not {*map(type, names.tensors)} <= {str}:
         for name in names.tensors:
             check_text(name)

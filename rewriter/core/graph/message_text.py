@@ -51,7 +51,7 @@ def _item(value: Any) -> str:
 
 
 def type_words(dtype: int | None, shape: Iterable[Dim] | None, unknown: str = "tensor") -> str:
-    """`float[1,64,N]`; `?` stands for a dimension that is not known, `[...]` for a shape, and `unknown` for an element type."""
+    """`float[1,64,N]`; `?` is an unknown dimension, `[...]` an unknown shape, `unknown` an unknown element type."""
     dims = "..." if shape is None else ",".join("?" if dim is None else printable(str(dim)) for dim in shape)
     return f"{DTYPE_NAMES.get(dtype or 0, unknown)}[{dims}]"
 
@@ -112,7 +112,7 @@ MAX_ATTRIBUTE_TEXT = 120  # characters of one attribute value
 
 
 def node_text(node: gs.Node | NodeState, constant: Callable[[gs.Constant], str] | None = None) -> str:
-    """`y = Gemm<transB = 1>(x, w)`; `constant` says how tensors in attributes are written, `constant_text` unless given."""
+    """`y = Gemm<transB = 1>(x, w)`; `constant` writes the tensors in attributes (by default, `constant_text` does)."""
     attributes = ", ".join(f"{name} = {value}" for name, value in attribute_texts(node.attrs, constant))
     domain = f"{printable(node.domain)}." if node.domain and node.domain != "ai.onnx" else ""
     operands, outputs = _names(node.inputs), _names(node.outputs)
@@ -169,5 +169,5 @@ def constant_text(tensor: gs.Constant) -> str:
 
 
 def node_name(node: gs.Node) -> str:
-    """A node's name, or that of its first output where it has none."""
+    """A node's name, or the name of its first output if the node has none."""
     return str(node.name or next((tensor.name for tensor in node.outputs if tensor.name), node.op))

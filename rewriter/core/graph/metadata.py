@@ -1,7 +1,7 @@
-"""What a node says beside what it computes, its texts and the devices that it runs on, and what this program says there.
+"""The texts of a node and the devices that it runs on, which do not affect its outputs, and the notes that this program adds.
 
-The texts of a node, its doc_string and metadata_props, stand in its message, which is never changed; where somebody gave a node
-other ones, the node holds them.
+The texts of a node, its doc_string and metadata_props, are in its message, which is never changed. If a node got other texts,
+the node itself keeps them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def write_texts(message: onnx.NodeProto, texts: NodeTexts) -> None:
 
 
 def rename_sharded(message: onnx.NodeProto, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-    """Has what a message says of devices, which is edited, name operands and results as they are going to be named."""
+    """Edits the device settings of a message: they get the names that the operands and results are going to have."""
     names: dict[str, str] = {}
     for before, now in ((message.input, inputs), (message.output, outputs)):
         if len(before) == len(now):

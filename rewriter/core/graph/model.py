@@ -250,9 +250,9 @@ class Model:
             self._late.write(descriptor, pieces)
 
     def _message(self, *, wait: bool = True) -> Any:
-        """The raw message of the model as it is now; of weights that stayed in a file the message says where they are.
+        """The raw message of the model as it is now. For weights that stayed in a file, the message holds their place.
 
-        Unless one is to `wait` for it, something else stands for a digest that is not known yet.
+        Without `wait`, a placeholder replaces a digest that is not known yet.
         """
         if wait and self._late is not None:
             late, self._late = self._late, None
@@ -383,10 +383,10 @@ class LateDigest:
     """SHA-256 of a file of weights, in hexadecimal, worked out while the file that is to hold it is being written: to digest a
     gigabyte takes about as long as to copy it, and both can be done at once.
 
-    Until it is known, a text of the same length stands for it; the digest is written over that at last.
+    Until the digest is known, a text of the same length replaces it. At the end the digest is written over this text.
 
     Attributes:
-        placeholder: what stands for it: random, so that it is nowhere else in a model.
+        placeholder: the text that replaces the digest: random, so that it occurs nowhere else in a model.
     """
 
     def __init__(self, file: WeightFile) -> None:

@@ -74,8 +74,8 @@ class Node(gs.Node):  # type: ignore[misc]
         op, name, domain (None: not written), inputs, outputs: as in graphsurgeon.
         data: the message it came from, as protobuf writes it; None for a new node.
         folder: of the model, for tensor attributes whose data are elsewhere.
-        texts: its doc_string and metadata_props where they are not those of its message (`metadata.py`), else None.
-        rules: those that made or changed it, and that made what it came from, first to last.
+        texts: its doc_string and metadata_props if they differ from its message's (`metadata.py`), else None.
+        rules: the rules that made or changed it, or made its origin, first to last.
     """
 
     __slots__ = _SLOTS
@@ -93,11 +93,11 @@ class Node(gs.Node):  # type: ignore[misc]
     _bodies: Mapping[str, Graph]
     _rules: tuple[str, ...] | None
     texts: NodeTexts | None
-    _scope: Any  # where it stands in the graph that an index knows, and its place in the execution order there: see index.py
+    _scope: Any  # its scope in an indexed graph, and its place in the execution order there: see index.py
     _key: int
 
     def __new__(cls, *arguments: Any, **named: Any) -> Any:
-        """For whoever calls the constructor, which is graphsurgeon's."""
+        """For callers of the constructor, which is graphsurgeon's."""
         node = object.__new__(cls)
         node.data = node.folder = node._proto = node._read = node._attrs = node._loaded = node._rules = node._scope = (
             node.texts
@@ -255,12 +255,12 @@ class Graph(gs.Graph):  # type: ignore[misc]
     Attributes:
         nodes, inputs, outputs, name, doc_string, opset, import_domains, producer_name, producer_version, functions, ir_version:
             as in graphsurgeon; initializers that are listed among the inputs are not in `inputs`.
-        initializers: its constants in their order, used or not. What is taken out of this list is written only if something
-            uses it.
+        initializers: its constants in their order, used or not. A constant that is taken out of this list is written only if it
+            is used.
         origin: what was loaded.
         weights: the file that holds what was left out of the model; it stays open as long as the graph is there.
-        model_metadata: metadata_props of the model, by key; None for a graph that is not that of a `Model`.
-        model_doc_string: of the model, where `doc_string` is that of its graph; None likewise.
+        model_metadata: metadata_props of the model, by key; None for a graph that does not belong to a `Model`.
+        model_doc_string: of the model, while `doc_string` is the graph's; None likewise.
     """
 
     nodes: list[gs.Node]
@@ -349,7 +349,7 @@ def loaded_nodes(
     outputs: Iterable[tuple[gs.Tensor, ...]],
     folder: Path | None,
 ) -> list[Node]:
-    """Nodes of which their tensors know nothing yet; made without a constructor, which would be most of the time of loading."""
+    """Nodes to which their tensors have no links yet; made without a constructor, which would take most of the loading time."""
     new, bodies, result = object.__new__, _NO_BODIES, []
     node: Any
     for data, op, name, domain, operands, results in zip(encoded, ops, names, domains, inputs, outputs, strict=True):

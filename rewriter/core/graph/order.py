@@ -14,13 +14,14 @@ from rewriter.core.graph.gs_lists import makers
 from rewriter.core.graph.objects import Node, note
 from rewriter.core.graph.scopes import OpKey, Scope, operator_key
 
-_set = object.__setattr__  # graphsurgeon's own looks after operands, of which there are none here
+_set = object.__setattr__  # graphsurgeon's own also updates operands, and here there are none
 GAP = 1 << 64
 STEP = 1 << 32
 
 
 def stable_sort(nodes: Sequence[gs.Node], before: Callable[[gs.Node], Iterable[gs.Node]]) -> list[gs.Node]:
-    """Topological order that keeps the given one wherever it is valid; nodes on or behind a cycle keep their place at the end.
+    """A topological order that keeps the order of `nodes` wherever it is valid. Nodes on or behind a cycle come last, in their
+    order.
 
     `before(node)` yields the nodes of the same list that must come first, repeats allowed. Linear but for a heap of ready
     nodes.
@@ -66,10 +67,10 @@ class NoRoom(Exception):
 
 
 class Order:
-    """The order of the nodes of one scope; each has its key in itself, above 0.
+    """The order of the nodes of one scope. Each node holds its own key, a number above 0.
 
     Attributes:
-        untouched: whether those that are left still stand in the order in which they were given.
+        untouched: whether the remaining nodes are still in their first order.
     """
 
     def __init__(self, nodes: Sequence[gs.Node]) -> None:
@@ -77,7 +78,7 @@ class Order:
         self.untouched = True
 
     def number(self) -> None:
-        """Gives every node its key; in a model in which nothing stands nobody asks for one."""
+        """Sets the key of every node. In a model in which no pattern matches, no key is needed."""
         if self._unnumbered is not None:
             self.relabel(self._unnumbered)
 
@@ -88,7 +89,7 @@ class Order:
         return node._key  # type: ignore[no-any-return]
 
     def arranged(self, nodes: Mapping[int, gs.Node]) -> list[gs.Node]:
-        """Nodes, given by id() and at first in their order, in the order that they have now."""
+        """Nodes in their present order; `nodes` lists them by id() in their first order."""
         return list(nodes.values()) if self.untouched else sorted(nodes.values(), key=self.key)
 
     def put(self, node: gs.Node, key: int) -> None:
@@ -160,8 +161,9 @@ class Order:
 #
 # A tensor knows these nodes by itself (`_makers`, `_users`; see gs_lists.py): one node mostly, a table of them where there are
 # several. graphsurgeon keeps them in lists that search with `==`: detaching a reader from a tensor with thousands of them costs
-# a comparison each. So the lists that somebody may hold, and those of graphsurgeon's own tensors, are laid aside when they are
-# asked for, and brought up to date at the end.
+# a comparison each. So lists that a caller may refer to, and the lists of graphsurgeon's own tensors, are set aside when they
+# are
+# first read, and brought up to date at the end.
 
 CROWD = 32  # from this many readers on, they are looked up by operator
 
@@ -210,10 +212,10 @@ class Ties:
     """The makers and readers of all tensors of a graph, current during a run.
 
     Attributes:
-        token: which scopes are those of this graph; of another index of it, there may be some left.
-        outputs: by id(), the tensors that are outputs of scopes, with those.
-        novelty: counts the edits that may have brought something into the model that was not there; those that take a node
-            away, or hand it other operands that were there, are none of them. While it stays, no fault of new parts can come.
+        token: marks the scopes of this graph; scopes of another index of it may be left.
+        outputs: by id(), the tensors that are outputs of scopes, with these scopes.
+        novelty: counts the edits that may have added a new part to the model. Edits that remove a node, or replace its operands
+            by existing tensors, do not count. While the number stays, no fault of new parts can arise.
     """
 
     def __init__(self) -> None:
@@ -297,7 +299,7 @@ class Ties:
         self._aside.clear()
 
     def _settle(self, tensor: gs.Tensor) -> Users:
-        """Has a tensor know its maker and its readers as most do, whose lists nobody has looked at; its readers."""
+        """Stores the maker and the readers in the tensor, as in tensors whose lists were never read. Returns the readers."""
         readers = Users([node for node in gs_lists.users(tensor) if node in self] if tensor.name else (), self.token)
         maker = self.producer(tensor)
         if gs_lists.is_listed(tensor):

@@ -1,8 +1,8 @@
-"""From the objects of a graph back to messages: what was not edited is written as it was read, the rest as a copy with the
+"""From the objects of a graph back to messages: unedited objects are written as they were read, edited ones as a copy with the
 difference.
 
-Every object is compared with the message it came from; nobody has to say that he changed something, and only `graph.nodes`,
-`inputs`, `outputs`, the nodes' own lists and the tensors are looked at, never the reverse lists. New objects, also
+Every object is compared with the message it came from, so that edits need not be reported. Only `graph.nodes`, `inputs`,
+`outputs`, the nodes' own lists and the tensors are read, never the reverse lists. New objects, also
 graphsurgeon's plain ones, get new messages.
 """
 
@@ -54,7 +54,7 @@ def written_imports(
 
 
 def newest_import(domain: str, ir_version: int) -> int:
-    """Version under which to import a domain that nobody imported yet: the newest that goes with the model's ir_version."""
+    """Version under which to import a domain that is not imported yet: the newest that the model's ir_version allows."""
     column = {"": 2, "ai.onnx.ml": 3}.get(domain)
     if column is None:
         return 1
@@ -68,7 +68,7 @@ Visible = tuple[frozenset[int], ...]
 
 
 def assemble(target: Any, source: Any, fields: Fields) -> None:
-    """Fills an empty message with what `source` holds, the given fields replaced. Weights that stay are copied once."""
+    """Fills an empty message with the fields of `source`, replaced by `fields`. Weights that stay are copied once."""
     present = source.ListFields()
     if not fields or len(UnknownFieldSet(source)) or any(_undecodable(*field) for field in present):
         target.CopyFrom(source)  # the only way to keep fields of a newer ONNX, and text that is not UTF-8
@@ -99,7 +99,7 @@ def _put(target: Any, name: str, value: Any) -> None:
 
 
 def _whole(kind: Any, raw_kind: Any, source: Any, fields: Fields) -> Any:
-    """The message of which `source` is the raw form, the given fields replaced."""
+    """The message whose raw form is `source`, with `fields` replaced."""
     result = raw_kind()
     assemble(result, source, fields)
     return kind.FromString(result.SerializeToString(deterministic=True))
@@ -114,7 +114,7 @@ class Writer:
         ir_version: of the model.
         marks: whether nodes are written with the rules that made or changed them.
         devices: whether nodes may say which tensors of theirs devices share, by name.
-        new_domains: those of new nodes and of nodes that became another operator, whose operator sets the model must import.
+        new_domains: domains of new nodes and of nodes that got another operator; the model must import their operator sets.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class Writer:
     # --- constants ---------------------------------------------------------------------------------------------------------
 
     def constants(self, graph: gs.Graph, visible: Visible) -> list[gs.Constant]:
-        """Initializers to write: those of the graph in their order, then what its nodes use and no outer graph has."""
+        """Initializers to write: the graph's own in their order, then constants that its nodes use and no outer graph has."""
         own = graph.initializers if isinstance(graph, Graph) else ()
         result = {id(tensor): tensor for tensor in own if isinstance(tensor, gs.Constant)}
         read = (tensor for node in graph.nodes for tensor in node.inputs if type(tensor) is not Variable)

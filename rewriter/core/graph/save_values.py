@@ -1,4 +1,4 @@
-"""Tensors back to messages: the one a tensor came from where nobody edited it, else a copy with the difference applied."""
+"""Tensors back to messages: the original message of an unedited tensor, else a copy with the difference applied."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tensor_message(tensor: gs.Constant, folder: Path | None) -> Message:
     """The message of a constant, the very object it came from when nothing was edited.
 
     Values that were only looked at, even through `values`, are not edited. A sparse tensor whose values were edited becomes a
-    dense one. Raises RewriterError when new values cannot be written, or data beside another model cannot be read.
+    dense one. Raises RewriterError when new values cannot be written, or data next to another model cannot be read.
     """
     source = _source(tensor, folder)
     if source is None:
@@ -73,7 +73,7 @@ def _source(tensor: gs.Constant, folder: Path | None) -> Message | None:
         before = read_sparse(proto, folder) if isinstance(proto, onnx.SparseTensorProto) else read_tensor(proto, folder)
     except RewriterError as error:
         if isinstance(error.__cause__, OSError) and error.__cause__.errno not in (errno.ENOENT, errno.ENOTDIR):
-            raise  # the system fails; nobody knows whether it is another array
+            raise  # the system fails, and whether it is another array is unknown
         return None  # it could not be read before either, so the array is another one
     return proto if same_array(before, values) else None
 

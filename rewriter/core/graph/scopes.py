@@ -23,7 +23,7 @@ class Scope:
         parent: the enclosing scope of a subgraph body, otherwise None.
         owner: the node that holds this body in its attribute `attr`, otherwise None.
         number: position among all scopes, outermost first.
-        token: tells the scopes of one index from those of another.
+        token: distinguishes the scopes of one index from another index's.
     """
 
     graph: gs.Graph
@@ -56,7 +56,7 @@ def bodies(node: gs.Node) -> Iterator[tuple[str, gs.Graph]]:
 
 
 def may_hold_bodies(node: gs.Node) -> bool:
-    """False for nearly all nodes, at once: they were read without bodies, and nobody has looked at their attributes."""
+    """False, at once, for nodes that were read without bodies and whose attributes were never read: nearly all nodes."""
     return node.__class__ is not Node or bool(node._bodies) or node._attrs is not None
 
 
@@ -150,10 +150,10 @@ def node_count(graph: gs.Graph) -> int:
     return sum(node.op != "Constant" for scope in find_scopes(graph) for node in scope.graph.nodes)
 
 
-# The nodes of a model by their operator: what concerns the nodes of some operators is asked of those alone.
+# The nodes of a model by their operator, so that checks about some operators visit their nodes only.
 #
-# Most questions about a model as a whole (which rules can find anything in it, where they may stand, whether its opset has all
-# it uses) are about operators, of which a model has some dozens, however many nodes it has.
+# Most checks of a whole model (which rules can match in it, at which nodes, whether its opset has all that it uses) are about
+# operators. A model has some dozens of operators, however many nodes it has.
 
 OpKey = tuple[str, str]
 

@@ -41,7 +41,7 @@ def tidy(graph: gs.Graph, keep: Collection[str] = ()) -> Tidied:
 
 
 def _dead_nodes(index: GraphIndex) -> int:
-    """Backwards from the nodes whose outputs nobody uses; linear in what is removed."""
+    """Works backwards from the nodes whose outputs are unused; linear in the number of removed nodes."""
     edits = Edits(index)
     edits.sweep([node for node in list(index.all_nodes()) if node.outputs])
     return len(edits.removed)
@@ -119,9 +119,9 @@ def replace_dims(graph: gs.Graph, changes: Mapping[str, Dim]) -> None:
                 tensor.shape = [changes.get(dim, dim) if isinstance(dim, str) else dim for dim in said]
 
 
-# What a model says of its training names tensors of its graph; an edit that takes or renames them leaves it meaningless.
+# The training information of a model names tensors of its graph. An edit that removes or renames them makes it meaningless.
 #
-# No checker looks at it, so that such a model would pass, and be wrong only where somebody goes on training it.
+# No checker reads this information: such a model would pass, and be wrong only when it is trained further.
 
 
 def drop_stale_training(infos: Any, graph: gs.Graph) -> list[str]:

@@ -1,8 +1,8 @@
-"""Tensors of a graph that remember the messages they came from: what nobody edits can be written back as it was.
+"""Tensors of a graph that remember the messages they came from: an unedited tensor can be written back as it was.
 
 They are graphsurgeon's `Variable` and `Constant` with three differences. Types, shapes and weights are read from the message
-when first asked for. Equality is identity, since two tensors of a broken model may have the same name and yet be two. And the
-exact element type is known, also where graphsurgeon's `dtype` cannot say it.
+on first use. Equality is identity, since two different tensors of a broken model may have the same name. The exact element type
+is known, also if graphsurgeon's `dtype` cannot express it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from rewriter.core.graph.gs_lists import TensorLinks
 from rewriter.core.onnxfile.tensors import Array, clean, dtype_number, gs_dtype, numpy_dtype, read_sparse, read_tensor
 from rewriter.core.onnxfile.weights_apart import LEAST_ASIDE, WeightFile, completed, payload_of
 
-# Values of tensors that are read from their messages when somebody asks for them.
+# Values of tensors that are read from their messages on first use.
 
 
 class LazyTensor(LazyValues):  # type: ignore[misc]
-    """The values of an initializer or tensor attribute, loaded when asked for.
+    """The values of an initializer or tensor attribute, loaded on first use.
 
     Attributes:
         proto: the message in the model, never to be changed.
         folder: of the model, for external data.
-        file: the file that the values are in, when they were left out of the message; held here so that it stays open.
+        file: the file with the values, if they were left out of the message; the reference keeps it open.
     """
 
     def __init__(self, proto: onnx.TensorProto, folder: Path | None) -> None:
@@ -104,12 +104,12 @@ class _Tensor(TensorLinks):
     __setattr__ = object.__setattr__
 
     def __new__(cls, *arguments: Any, **named: Any) -> Any:
-        """For whoever calls the constructor, which is graphsurgeon's."""
+        """For callers of the constructor, which is graphsurgeon's."""
         return _bare(cls, "")
 
 
 class Variable(_Tensor, gs.Variable):  # type: ignore[misc]
-    """A tensor that is computed or given by the caller.
+    """A tensor that a node computes or the caller feeds.
 
     Attributes:
         name, inputs (producers), outputs (users), dtype, shape, type: as in graphsurgeon; `dtype` is a NumPy dtype, or the ONNX
@@ -185,7 +185,7 @@ class Variable(_Tensor, gs.Variable):  # type: ignore[misc]
 
     @property
     def silent(self) -> bool:
-        """Whether nobody has said anything of its type, as of most tensors in a graph."""
+        """Whether nothing declares its type, as for most tensors in a graph."""
         return not self.infos and self._dtype is _UNREAD and self._shape is _UNREAD and self._type is _UNREAD
 
     @property
@@ -280,7 +280,7 @@ class Declared:
 
 
 def declared(infos: tuple[onnx.ValueInfoProto, ...]) -> Declared:
-    """What the messages say together; the first one that says something is believed."""
+    """The declarations of all messages together; if they differ, the first one counts."""
     result, kind = Declared(), None
     for info in infos:
         one = info.type.WhichOneof("value")
@@ -389,7 +389,7 @@ def new_variables(names: Iterable[str]) -> list[Variable]:
 
 
 def _bare(kind: type[T], name: str) -> T:
-    """A tensor of which only the name is known; made without a constructor, which would be most of the time of loading."""
+    """A tensor with only a name; made without a constructor, which would take most of the loading time."""
     tensor: Any = object.__new__(kind)
     tensor.name = name
     tensor.infos = ()
