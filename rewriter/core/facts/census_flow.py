@@ -15,8 +15,9 @@ from rewriter.core.onnxfile.census import OPAQUE, Body, Census, NodeKind
 
 # Which element types the operands of each kind of node can have, followed through a census from the inputs on.
 #
-# The answer may hold more types than can really occur, never fewer: where a type is not known, where a name is read before it
-# is defined, or where nothing is said of an operator, it is `ANY`. Sets of types are numbers, a bit for each.
+# The answer may hold more types than can really occur, never fewer. It is `ANY` if a type or an operator is unknown, or if a
+# name
+# is read before it is defined. Sets of types are numbers, with a bit for each type.
 
 _INT64, _BOOL, _FLOAT, _STRING = 1 << 7, 1 << 9, 1 << 1, 1 << 8
 _CONSTANT = {
@@ -108,7 +109,7 @@ class _TypeFlow:
             raise _Conflict
 
     def foreign(self, kind: NodeKind) -> bool:
-        """Whether nothing but a declaration tells what comes out."""
+        """Whether only a declaration gives the types of the outputs."""
         return bool(kind.domain) or (kind.domain, kind.op) in self.census.functions
 
     def outputs(self, kind: NodeKind, operands: tuple[int, ...], count: int, declared: Mapping[bytes, int]) -> tuple[int, ...]:

@@ -1,8 +1,8 @@
 """The types of `census_flow` for nodes in columns: not followed node by node, but guessed for all tensors and then corrected.
 
-In a graph whose nodes stand in order each tensor has one answer: that of its node, given the answers for the operands. So a
-guess that agrees with itself everywhere is the answer. One that does not is replaced by what its operands make of it, all
-tensors at once; since most tensors of a model have one type, that is seldom needed more than a few times.
+In a graph whose nodes are in order each tensor has one answer: its node computes it from the answers for the operands. So a
+guess that agrees with itself everywhere is the answer. Other guesses are computed again from the operands, all tensors at once.
+Since most tensors of a model have one type, that is seldom needed more than a few times.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_ROUNDS = 16
 _FLOATS = (1, 10, 11, 16)
 
 Outputs = Callable[[NodeKind, tuple[int, ...], int], int]
-"""What output i of a kind is, given what its operands are."""
+"""The answer for output i of a kind, from the answers for its operands."""
 
 
 def settled(body: Body, declared: Mapping[bytes, int], outputs: Outputs, foreign: Callable[[NodeKind], bool]) -> bool:
@@ -32,9 +32,9 @@ def settled(body: Body, declared: Mapping[bytes, int], outputs: Outputs, foreign
 
     Args:
         body: with `columns`, and orderly.
-        declared: what is declared of the outputs of the graph.
-        outputs: what a kind makes.
-        foreign: whether nothing but a declaration tells what comes out of a kind.
+        declared: the declared types of the outputs of the graph.
+        outputs: computes the outputs of a kind.
+        foreign: whether only a declaration gives the types of a kind's outputs.
     """
     columns = body.columns
     assert isinstance(columns, Columns)
@@ -63,7 +63,7 @@ def _hand(declared: Mapping[bytes, int], columns: Columns, links: Links) -> None
 
 
 def _place(columns: list[Column], place: int) -> tuple[int, int]:
-    """In which column an output stands, and where."""
+    """The column of an output, and its place there."""
     for position, column in enumerate(columns):
         if place < len(column.nodes):
             return position, place
@@ -98,7 +98,7 @@ class _ColumnTypes:
         return found
 
     def _declared(self, body: Body) -> IntArray:
-        """What the file says of outputs; 0 for nothing. Of two declarations of one name the last one counts."""
+        """The declared types of outputs; 0 if there are none. If a name is declared twice, the last declaration counts."""
         links = self.links
         count = len(links.seeds) + sum(len(column.nodes) for column in links.output_columns)
         result: IntArray = np.zeros(count, np.intp)

@@ -244,11 +244,11 @@ FUNCTIONS: dict[str, Folding] = {
 _OF_NUMBERS = frozenset((*_ARITHMETIC, "reciprocal", "divide"))
 
 
-# Arrays of nodes whose operands are constant, for operators of which runtimes agree up to the last places only.
+# Arrays of nodes whose operands are constant, for operators whose results differ between runtimes in the last places.
 #
-# `constant_folding` answers "is it constant" for every rule, so it holds only what is the same bit for bit everywhere. This
-# serves rules that replace one node by what it computes, and say so: sums, powers and waves are computed in double precision
-# and rounded once. Nothing is computed whose result, or whose work, was not bounded before.
+# `constant_folding` answers "is it constant" for every rule, so it has only operators that are the same bit for bit everywhere.
+# This serves rules that replace one node by its result, and say so: sums, powers and waves are computed in double precision
+# and rounded once. The sizes of the result and of the work are bounded before anything is computed.
 
 MOST_WORK = 1 << 24
 """Products that a matrix product may take."""

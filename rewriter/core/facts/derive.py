@@ -51,7 +51,7 @@ ONNX_DOMAINS = frozenset(("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.
 
 
 def declared_type(tensor: gs.Tensor) -> TensorType:
-    """What the file, or whoever made the tensor, says of it; exact for a constant. Weights are not loaded."""
+    """The type that the file, or the maker of the tensor, declares; exact for a constant. Weights are not loaded."""
     if isinstance(tensor, Variable) and tensor.silent:
         return UNKNOWN_TYPE
     kind = "tensor_type" if isinstance(tensor, gs.Constant) else getattr(tensor, "type", None)
@@ -188,11 +188,11 @@ def output_facts(
 
 
 def uncontested(claim: TensorType, facts: NodeFacts, opaque: bool) -> TensorType:
-    """What counts of that which the file declares of an output.
+    """The part of an output's declaration that counts.
 
     A declaration is a claim: it was true for the lengths that an exporter saw. Its element type counts. Its shape counts only
-    of a node whose operator nobody knows (`opaque`), and only the rank where a length of an operand may vary. What is not
-    inferred of a known operator depends on what a caller feeds, or the node is broken; exporters are known to declare shapes
+    if the operator is unknown (`opaque`), and only the rank if a length of an operand may vary. If a known operator has no
+    inferred shape, the shape depends on the inputs of the caller, or the node is broken. Exporters are known to declare shapes
     that no runtime computes (CatBoost: [N] for the [N, 1] of a TreeEnsembleRegressor).
     """
     if claim.other or claim.shape is None:
@@ -282,10 +282,10 @@ def remember_look(view: Hashable, facts: list[Fact]) -> None:
 
 
 def look(node: gs.Node, imports: Mapping[str, int], operands: Sequence[Fact | None]) -> Hashable | None:
-    """All that derivation asks of a node but the contents of constants that carry no shape.
+    """All that derivation reads of a node, except the contents of constants that carry no shape.
 
-    None where nothing can be told without looking at the very node: its attributes are no plain values, or all of its operands
-    are constant, so that it may fold.
+    None if derivation needs the node itself: its attributes are not plain values, or all of its operands are constant, so that
+    it may fold.
     """
     seen: list[Hashable] = []
     constant = True

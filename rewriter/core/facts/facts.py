@@ -1,12 +1,12 @@
-"""What is known of every tensor: element type, shape, values of those that carry shapes, and which ones are constant.
+"""The facts about every tensor: element type, shape, values if they carry shapes, and whether the tensor is constant.
 
-Facts are found when they are asked for, node by node from the inputs on, so that one broken node leaves its neighbours alone;
-they are remembered, and after an edit only what the edit can reach is looked at again, as far as something really changes.
+Facts are found on request, node by node from the inputs on, so that one broken node leaves its neighbours alone. They are
+remembered. After an edit, only tensors that the edit can reach are looked at again, as far as something really changes.
 Weights are not loaded.
 
-What the file declares of graph inputs holds: a runtime refuses others. What it declares of inner tensors and outputs is a
-claim: it was true for the lengths that an exporter saw, and it outlives the edits that made it wrong. A claim counts only where
-nothing can be inferred and nothing that varies could contradict it (`derive.uncontested`); `declared` gives the claim itself.
+Declarations of graph inputs hold: a runtime rejects other inputs. A declaration of an inner tensor or an output is a claim: it
+was true for the lengths that an exporter saw, and it outlives the edits that made it wrong. A claim counts only if nothing can
+be inferred and nothing that varies could contradict it (`derive.uncontested`); `declared` returns the claim itself.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ _INT64, _BOOL = 7, 9
 
 
 def inner_graphs(node: gs.Node, version: int | None) -> list[gs.Graph]:
-    """The bodies of an `If` (both branches), `Loop` or `Scan`; empty when they are not what these operators have.
+    """The bodies of an `If` (both branches), `Loop` or `Scan`; empty if they are not what these operators have.
 
-    `version` is that of the default domain; the Scan of opset 8, with its batch axis, is left alone.
+    `version` is the opset of the default domain. The Scan of opset 8, with its batch axis, is left alone.
     """
     if node.op not in BODIES or node.domain not in (None, "", "ai.onnx") or (node.op == "Scan" and (version or 0) < 9):
         return []
@@ -197,7 +197,7 @@ class Facts:
         self._large: WeakValueDictionary[tuple[int, int], Array] = WeakValueDictionary()
         self._functions = {(f.domain, f.name) for f in getattr(index.graph, "functions", ())}
         self.owners: dict[int, dict[int, gs.Node]] = {}
-        self._contents: dict[int, tuple[int, object]] = {}  # of constants: mark, and what it stands for
+        self._contents: dict[int, tuple[int, object]] = {}  # of constants: the mark, and the contents behind it
         self._marks = itertools.count()
 
     # --- questions ---------------------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ class Facts:
         return self._facts.get(id(tensor))
 
     def known_among(self, tensors: Iterable[gs.Tensor]) -> list[gs.Tensor]:
-        """Those of which something was found before."""
+        """The tensors with facts that were found before."""
         known = self._facts
         return [tensor for tensor in tensors if id(tensor) in known]
 
@@ -354,7 +354,7 @@ class Facts:
         return [(tensor, fact) for tensor, fact in pairs if tensor.name and self.index.producer(tensor) is node]
 
     def _operands(self, node: gs.Node, omitted: Any) -> list[Any]:
-        """The facts of each operand, `omitted` for those left out; of one that stands in a cycle, what it declares."""
+        """The facts of each operand: `omitted` if it is left out, its declaration if it is in a cycle."""
         facts = self._facts
         return [(facts.get(id(t)) or self._open(t)) if t.name else omitted for t in node.inputs]
 

@@ -1,12 +1,13 @@
 """The output types of one node, from the types and constants it reads.
 
-`onnx.shape_inference` does it where it can. Files that need repair hold nodes it refuses: attributes of another version of the
-operator, operators that are no more. Such a node is read as the version of its operator that knows its attributes; failing
-that, a plain rule may still know. Types and nodes go in as cached bytes and equal questions are asked once, since deep models
-repeat themselves.
+`onnx.shape_inference` does it if it can. Files that need repair hold nodes that it rejects: attributes of another version of
+the
+operator, operators that were removed. Such a node is read as the version of its operator that has its attributes. Without such
+a version, a plain rule may still apply. Types and nodes are passed as cached bytes and equal nodes are inferred once, since
+deep models repeat themselves.
 
-What it gets wrong (onnx 1.23) is put right, or made unknown, by operator. `benchmarks/facts.py` finds such errors: it compares
-what is inferred with what a runtime computes.
+Wrong results of the inference (onnx 1.23) are corrected, or made unknown, by operator. `benchmarks/facts.py` finds such errors:
+it compares inferred shapes with the shapes that a runtime computes.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _EINSUM = re.compile(r"[A-Za-z,.\-> ]*")
 
 
 def survives(facts: NodeFacts) -> bool:
-    """Whether a node may be handed to the inference."""
+    """Whether a node may be passed to the inference."""
     check = CHECKS.get(facts.op)
     if check is not None and not check(facts):
         return False
@@ -143,7 +144,7 @@ def type_sources(op: str, version: int, count: int) -> list[int | None]:
 
 
 def _likely_dtype(facts: NodeFacts) -> int | None:
-    """Element type where the inference said nothing: that of the operand that the schema names, or of the first without one."""
+    """The element type if the inference gave none: the type of the operand that the schema names, else of the first operand."""
     known = traits(facts.op).dtype
     if known in ("bool", "to"):
         return _BOOL if known == "bool" else None
@@ -186,9 +187,9 @@ def _tensor_bytes(array: np.ndarray[Any, Any]) -> bytes:
 
 
 def _message(facts: NodeFacts) -> bytes | None:
-    """The node as a message with operands i0, i1, … and outputs o0, o1, …; None when its attributes cannot be told.
+    """The node as a message with operands i0, i1, … and outputs o0, o1, …; None if its attributes cannot be used.
 
-    That is so for references to attributes of a function and for subgraphs, and for tensors too large to copy.
+    That is so for references to attributes of a function, for subgraphs, and for tensors too large to copy.
     """
     operands = tuple(kind is not None for kind in facts.types)
     attributes = plain_attributes(facts.node)
@@ -216,7 +217,7 @@ def plain_attributes(node: gs.Node) -> Iterable[A] | None:
 
 
 def _untouched(node: gs.Node) -> Iterable[A] | None:
-    """The attribute messages of a node from a file whose attributes nobody has looked at, when they are plain."""
+    """The attribute messages of a node from a file, if they are plain and the node's attributes were never read."""
     proto = getattr(node, "proto", None)
     if proto is None or getattr(node, "_attrs", proto) is not None:
         return None
@@ -244,7 +245,7 @@ def _written(node: gs.Node, op: str, domain: str) -> list[A] | None:
             if isinstance(value, gs.Constant) and np.prod(value.shape, dtype=object) > MOST_DATA:
                 return None
             result.append(writer.encode(name, value))
-    except Exception:  # whatever a user put there: a node whose attributes have no message has no inferred type
+    except Exception:  # a user may have put any value there: a node whose attributes have no message has no inferred type
         return None
     return result
 
@@ -384,7 +385,7 @@ def _attention(facts: NodeFacts, shapes: Shapes) -> Shapes:
 
 
 def _grid(facts: NodeFacts, shapes: Shapes) -> Shapes:
-    """A runtime makes as many grids as there are matrices; the inference believes the size, of whatever batch."""
+    """A runtime makes as many grids as there are matrices; the inference uses the batch in the size, which may differ."""
     matrices, shape = facts.shape(0), shapes[0]
     if not shape:
         return shapes
@@ -393,7 +394,7 @@ def _grid(facts: NodeFacts, shapes: Shapes) -> Shapes:
 
 
 def _loss(facts: NodeFacts, shapes: Shapes) -> Shapes:
-    """Not reduced, there is a loss for each target; the inference takes the lengths of the scores for those of the targets."""
+    """Without a reduction, there is a loss for each target; the inference uses the lengths of the scores instead."""
     return [facts.shape(1) if facts.text("reduction", "mean") == "none" else shapes[0], *shapes[1:]]
 
 
@@ -408,12 +409,12 @@ def _reduction(facts: NodeFacts, shapes: Shapes) -> Shapes:
 
 
 def _sloped(facts: NodeFacts, shapes: Shapes) -> Shapes:
-    """The inference believes that slopes never stretch what they belong to."""
+    """The inference assumes that slopes never broadcast their operand to a larger shape."""
     return [output_shape(facts), *shapes[1:]]
 
 
 def _slice(facts: NodeFacts, shapes: Shapes) -> Shapes:
-    """In opset 10 a part of a named length has that name, too, and steps that nobody knows count as 1.
+    """In opset 10, the inference gives a part of a named length the same name, and counts unknown steps as 1.
 
     The rule of `shape_rules.py` knows which lengths stay.
     """

@@ -34,7 +34,7 @@ def _first(facts: NodeFacts) -> Shape | None:
 
 
 def _sloped(facts: NodeFacts) -> Shape | None:
-    """PRelu: a length of 1 becomes that of the slopes, since runtimes broadcast both ways where ONNX wants one."""
+    """PRelu: a length of 1 becomes the slopes' length, since runtimes broadcast both ways and ONNX allows only one."""
     source, slopes = facts.shape(0), facts.shape(1)
     if source is None:
         return None
@@ -98,7 +98,7 @@ def _expand(facts: NodeFacts) -> Shape | None:
 
 
 def broadcast(first: Sequence[Dim], second: Sequence[Dim]) -> Shape:
-    """The shape that both together have. Where lengths contradict each other (a broken model) the first is believed."""
+    """The shape that both broadcast to. If lengths contradict each other (a broken model), the first one counts."""
     rank = max(len(first), len(second))
     left = (1,) * (rank - len(first)) + tuple(first)
     right = (1,) * (rank - len(second)) + tuple(second)
@@ -182,7 +182,7 @@ def _pad(facts: NodeFacts) -> Shape | None:
 
 
 def _resize(facts: NodeFacts) -> Shape | None:
-    """Resize with sizes, or with scales of which some are 1; Upsample likewise."""
+    """Resize with sizes, or with scales, some of them 1; Upsample likewise."""
     source = facts.shape(0)
     if source is None:
         return None

@@ -1,7 +1,7 @@
 """Values of small tensors that carry shapes, as far as they are known: each item a number, the name of a dimension, or unknown.
 
-`Shape`, `Gather`, `Concat` and their like compute at run time what mostly stands in the file; with these values a rule can see
-it. A name stays a name only while the value is exactly that dimension again: N * 1 is N, N * 2 is unknown.
+`Shape`, `Gather`, `Concat` and similar operators compute shapes at run time that are mostly in the file; these values show them
+to a rule. A name stays a name only while the value is exactly that dimension again: N * 1 is N, N * 2 is unknown.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def join_values(first: ShapeValue | None, second: ShapeValue | None) -> ShapeVal
 
 
 # --- arithmetic of items -----------------------------------------------------------------------------------------------------
-# A name stands for some number that is at least 0.
+# A name is an unknown number that is at least 0.
 
 
 def add(a: Dim, b: Dim) -> Dim:
@@ -209,7 +209,7 @@ def either(a: Dim, b: Dim) -> Dim:
 
 
 def reduce_items(step: Callable[[Dim, Dim], Dim], start: int, items: tuple[Dim, ...]) -> Dim:
-    """All items taken together by `step`; a 0 makes a product 0 whatever the others are."""
+    """All items combined by `step`. A product with a 0 is 0, even if other items are unknown."""
     if step is multiply and 0 in items:
         return 0
     total: Dim = start

@@ -1,7 +1,6 @@
-"""What facts say to a part of a model: types of tensors that become inputs, and one node as a model of its own.
+"""Facts for a part of a model: the types of tensors that become inputs, and one node as a model of its own.
 
-A runtime can be asked whether it has a kernel for a node without being shown the model around it, whose other nodes may be what
-it refuses.
+The model of one node shows whether a runtime has a kernel for the node. In the whole model, the runtime may reject other nodes.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def single_node(node: gs.Node, facts: Facts, scope: Scope) -> onnx.ModelProto | 
 
 
 def known_types(model: Model) -> dict[str, bytes]:
-    """What is known of each tensor of a model, and of those of its bodies."""
+    """The known type of each tensor of a model and its bodies."""
     index = GraphIndex(model.graph)
     facts = Facts(index, model.overridable)
     found: dict[str, bytes] = {}

@@ -48,7 +48,7 @@ def _fitted(value: ShapeValue, known: TensorType) -> ShapeValue | None:
 
 
 def _same_items(facts: NodeFacts, output: TensorType) -> ShapeValue | None:
-    """The output has the items of the first operand, whatever its rank is now."""
+    """The output has the items of the first operand, also if their ranks differ."""
     value = facts.value(0)
     if value is None or output.shape is None:
         return None
@@ -338,4 +338,4 @@ RULES: dict[str, Rule] = {
     "reduce_max": _reduction(sv.largest, None),
     "reduce_min": _reduction(sv.smallest, None),
 }
-"""What becomes of values, by the name in `operator_traits`. (A split, with its several outputs, stands alone.)"""
+"""The rules for output values, by the name in `operator_traits`. (A split, with its several outputs, is separate.)"""
