@@ -1,1 +1,1 @@
-"""A model as bytes in files: read, cut, written and copied, without the weights that nobody needs."""
+"""A model as bytes in files: read, cut, written and copied, without the weights that are not needed."""

@@ -1,7 +1,7 @@
-"""What a model is made of, read off its bytes: operators, attributes, names and declared types, without protobuf or numpy.
+"""The census of a model, read from its bytes: operators, attributes, names and declared types, without protobuf or numpy.
 
-Most models need no repair, and most of those can be told from this alone, in less time than it takes to import ONNX. These are
-the records of it; `take_census` reads them.
+Most models need no repair, and for most of them the census alone shows it, in less time than it takes to import ONNX. These are
+the records of the census; `take_census` reads them.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class NodeKind:
     """Nodes that have operator and attributes in common.
 
     Attributes:
-        form: what the kind shares with those of other models, attributes included; None where one of these is not read.
-        attrs: by name, what `Node.attrs` would say, or `OPAQUE`.
-        dtype: element type of the tensor or sparse tensor among the attributes, 0 without one; `rank` is that of the tensor.
-        bodies: subgraphs in the order of their attributes; a kind with some stands for one node.
+        form: the part that equal kinds of other models share, attributes included; None if an attribute is not read.
+        attrs: by name, the value that `Node.attrs` would have, or `OPAQUE`.
+        dtype: element type of the tensor or sparse tensor among the attributes, 0 without one; `rank` is the tensor's rank.
+        bodies: subgraphs in the order of their attributes; a kind with subgraphs has one node only.
         arities: numbers of operands that occur, each with and without those left out at the end.
-        output_types: what `follow_types` found: element types of the outputs by those of the operands, as sets of bits.
+        output_types: found by `follow_types`: element types of the outputs by the operands' element types, as sets of bits.
         declared_outputs: outputs that are outputs of their graph in some node, with the types declared there, as sets of bits.
-        ranks: what `follow_ranks` found: the rank of the first output by those of the operands; None for an unknown one.
+        ranks: found by `follow_ranks`: the rank of the first output by the operands' ranks; None if a rank is unknown.
     """
 
     op: str
@@ -126,7 +126,7 @@ class Body:
 
     @property
     def kinds(self) -> Iterable[NodeKind]:
-        """Those of the nodes; one may come several times."""
+        """The kinds of the nodes; a kind may occur several times."""
         return (kind for kind, _, _ in self.listed) if self.columns is None else self.columns.kinds
 
 
@@ -138,7 +138,7 @@ class Census:
         imports: opset version by domain; ONNX's own is "".
         functions: (domain, name) of the local ones, with their bodies.
         refers: whether a tensor may have its data in a file of their own.
-        latest_type: the largest number of an element type that stands in a tensor or a declaration.
+        latest_type: the largest number of an element type in a tensor or a declaration.
     """
 
     graph: Body

@@ -1,17 +1,17 @@
 r"""Nodes of a large graph as columns of numbers, read off its bytes by numpy.
 
-A loop that looks into every node of a large model costs several times as much as protobuf's own parsing. Here what stands in
-them is read column by column: the first operands of all nodes, the second ones, and so on. It is strict: nodes that are not
-written as exporters write them (fields in another order, names that are not ASCII) are for the caller, who reads all nodes of
-such a graph one by one.
+A loop that looks into every node of a large model costs several times as much as protobuf's own parsing. Here the contents of
+nodes are read column by column: the first operands of all nodes, the second ones, and so on. The reader is strict: it leaves
+nodes that are not written as exporters write them (fields in another order, names that are not ASCII) to the caller, who reads
+all nodes of such a graph one by one.
 
-A graph whose name stands behind two nodes of 12 and 11 bytes, `y = Relu(x)` and `z = Neg(y)`:
+A graph whose name follows two nodes of 12 and 11 bytes, `y = Relu(x)` and `z = Neg(y)`:
 
     0 | 0a 0c | 0a 01 78  12 01 79  22 04 52 65 6c 75     a node from 2 to 14
     14| 0a 0b | 0a 01 79  12 01 7a  22 03 4e 65 67        a node from 16 to 27
     27| 12 01 67                                          the name, "g"
 
-Protobuf finds where the nodes stand, as fast as memory can be read:
+Protobuf finds the places of the nodes, as fast as memory can be read:
 
 >>> data = bytes.fromhex("0a0c 0a0178 120179 220452656c75 0a0b 0a0179 12017a 22034e6567 120167")
 >>> starts, stops = cut(data, 0, len(data))
@@ -21,8 +21,8 @@ Protobuf finds where the nodes stand, as fast as memory can be read:
 True
 
 All first operands are read at once: the byte at 2 and at 16 is the key 0a of `input` in both nodes, the next one a length, and
-what follows the name. The same at 5 and 19, where the key of `output` stands, and what is left of each node (operator and
-attributes) is its kind:
+the name follows. The same holds at 5 and 19, the places of the key of `output`. The rest of each node (operator and attributes)
+is its kind:
 
 >>> read, stop = read_columns(data, 0, len(data))
 >>> [(column.starts.tolist(), column.sizes.tolist()) for column in (*read.operands, *read.outputs)]
@@ -48,8 +48,8 @@ _INPUT, _OUTPUT, _NAME, _OPERATOR = 10, 18, 26, 34  # keys of the fields of a No
 _COMPARED = 256  # bytes of a text that are worth comparing many at once
 
 
-# Where the nodes stand: protobuf is told of a message that has nothing but nodes, and these as bytes; so ONNX needs not be
-# imported for it. It does not say where the pieces stood, but where every exporter puts them: one after the other, each behind
+# The places of the nodes: protobuf reads a message type that has only nodes, and these as bytes, so that ONNX need not be
+# imported. Protobuf does not return the places of the pieces. Every exporter puts the nodes one after the other, each behind
 # its key and its length.
 
 _NODE = 10  # key of the field of a GraphProto
@@ -70,7 +70,7 @@ def _message() -> Any:
 
 
 def cut(data: bytes, i: int, end: int) -> tuple[IntArray, IntArray] | None:
-    """Where the nodes of a graph begin and end, of which the first one's field begins at `i`; None when they stand otherwise.
+    """Where the nodes of a graph begin and end; the field of the first node begins at `i`. None if they are placed otherwise.
 
     Raises:
         MemoryError: there is none left for a copy of the nodes.
@@ -101,11 +101,11 @@ def _stand(data: bytes, places: IntArray, sizes: IntArray) -> bool:
     return True
 
 
-# What stands in them.
+# The contents of the nodes.
 
 
 class Column(NamedTuple):
-    """One name at most of each node: which nodes have it, where it stands, and its number. One of no length is left out."""
+    """At most one name of each node: the nodes that have it, its place and its number. An empty name is left out."""
 
     nodes: IntArray
     starts: IntArray
@@ -142,8 +142,8 @@ class Columns:
         octets: the bytes of the model, with some to spare behind them.
         operands, outputs: by position.
         names: of the nodes; not all need have one.
-        rests: what stands behind the names (operator, attributes, domain), each once; `rest_of`: which one a node has.
-        kinds: those of `rests`.
+        rests: the parts of nodes behind the names (operator, attributes, domain), each once; `rest_of`: the part of each node.
+        kinds: the kinds of `rests`.
         links: what the operands mean; None until `settle`.
         listed: the nodes one by one, once somebody went through them and where they are few.
     """
@@ -271,7 +271,7 @@ class _ColumnReader:
 
 
 def settle(body: Body) -> None:
-    """Finds which tensor each operand means, and tells what can be told of all names of a graph at once."""
+    """Finds the tensor of each operand, and computes all that can be found for all names of a graph at once."""
     columns = body.columns
     assert isinstance(columns, Columns)
     named = columns.names.sizes > 0

@@ -1,7 +1,7 @@
-"""How many nodes a model stands for once its local functions are put in place of their calls.
+"""The number of nodes of a model after its local functions are put in place of their calls.
 
-Judges do that before anything else, and a kilobyte of functions that call each other twice stands for more nodes than a machine
-holds. So they are counted first.
+Checkers expand functions before anything else, and a kilobyte of functions that call each other twice expands to more nodes
+than a machine holds. So the nodes are counted first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import onnx
 
 MOST = 100_000
-"""Nodes that a judge is bothered with; ONNX Runtime takes hours for them."""
+"""The most nodes that a checker gets; ONNX Runtime takes hours for them."""
 
 TOLD = f"the functions of the model stand for more than {MOST:,} nodes"
 
@@ -42,7 +42,7 @@ def expanded(bodies: Mapping[Key, Iterable[Key]], main: Iterable[Key]) -> float:
 
 
 def _measure(first: Key, bodies: Mapping[Key, Iterable[Key]], sizes: dict[Key, float]) -> None:
-    """Finds the size of a function after those of all that it calls; a chain of them may be longer than Python's stack."""
+    """Finds the size of a function after the sizes of its callees; a chain of calls may be longer than Python's stack."""
     waiting, entered = [first], set()
     while waiting:
         key = waiting[-1]

@@ -1,6 +1,6 @@
-"""Weights beside the model: which file a tensor may name, and reading from it without believing anything it says.
+"""Weights next to the model: the files that a tensor may name, and reading from them without trusting the model.
 
-A model comes from a stranger; the location, offset and length of an external tensor are text in it. A location counts from the
+A model comes from a stranger. The location, offset and length of an external tensor are text in it. A location counts from the
 model's folder, never from the current directory, and must stay inside: no `..`, no absolute path, no symbolic link that leads
 out, no device or pipe, and no hard link whose other name lies elsewhere. A hard link has no direction, so a file with several
 names is accepted only when all of them are found in the model's folder (as a de-duplicating tool leaves them); otherwise the
@@ -44,7 +44,7 @@ def is_external(tensor: onnx.TensorProto) -> bool:
 
 
 def reference(tensor: onnx.TensorProto) -> Reference:
-    """What an external tensor says of its data; RewriterError when it contradicts itself or is no number."""
+    """The place of an external tensor's data; RewriterError if the entries contradict each other or are no numbers."""
     entries: dict[str, str] = {}
     for entry in tensor.external_data:
         if not isinstance(entry.key, str) or not isinstance(entry.value, str):
@@ -190,20 +190,20 @@ _CHUNK = 1 << 22
 
 
 def may_refer(data: bytes) -> bool:
-    """Whether a serialised model could refer to data files: the key of such a reference stands in it literally."""
+    """Whether a serialised model could refer to data files: it then contains the key of such a reference literally."""
     return b"location" in data
 
 
 def copy_data_files(model: onnx.ModelProto, source: Path, target: Path, force: bool) -> None:
     """Copies every data file the model refers to from one folder into another, to the same relative place.
 
-    They are copied by the system, which shares the blocks where the file system can. They are not hard-linked: later edits of
-    one would change both, and onnx itself refuses data with several names, as this program refuses those with names elsewhere.
-    A file that is missing is not copied: the new model lacks it as the old one does. A file that is there with the same
-    content is left alone, so that several models can share one.
+    The system copies the files, and shares their blocks if the file system can. They are not hard-linked: later edits of one
+    would change both, onnx itself rejects data with several names, and this program rejects data with names elsewhere.
+    A missing file is not copied: the new model lacks it as the old one does. An existing file with the same content is left
+    alone, so that several models can share one.
 
     Raises:
-        RewriterError: a location leads out of the folder, or a file with other content is in the way and `force` is not given.
+        RewriterError: a location leads out of the folder, or a file with other content is in the way and `force` is False.
     """
     if os.path.realpath(source) == os.path.realpath(target):
         return

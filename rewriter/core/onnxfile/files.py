@@ -46,7 +46,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[tuple[int, int]]:
 
 
 def all_bytes(descriptor: int) -> bytes:
-    """What stands in an open file from its position on."""
+    """The bytes of an open file from its position on."""
     parts = []
     most = max(os.fstat(descriptor).st_size, _LEAST) + 1  # one that says 0 may hold something, in /proc
     while part := os.read(descriptor, most):

@@ -70,7 +70,7 @@ class NameIndex:
     """The place of each name in a list, found by number.
 
     Attributes:
-        repeated: whether a name stands in the list twice; then it is found at one of its places.
+        repeated: whether a name occurs in the list twice; then it is found at one of its places.
     """
 
     def __init__(self, numbers: Numbers) -> None:

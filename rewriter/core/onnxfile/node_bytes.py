@@ -1,15 +1,15 @@
 """Messages of ONNX in which nodes stay the bytes they are, and the names of many nodes read from these bytes at once.
 
 Protobuf's own code does for a whole graph what would cost a loop of calls for each node: it cuts nodes apart and puts them
-together again, and it lists what stands in a field of all nodes. For that it is told of messages that differ from those of ONNX
-in what their fields hold:
+together again, and it lists the values of a field in all nodes. It uses message types that differ from ONNX's own in the
+contents of their fields:
 
     RawModel, RawGraph, RawFunction         ModelProto, GraphProto and FunctionProto of ONNX, but a node is bytes
     Names                                   a node whose name, operator and domain are lists as its operands are, so that many
                                             nodes in a row read as one, with all names of a kind in one list
 
-Unlike messages of nodes, their bytes take no more memory than in the file, and what was not edited is written by handing them
-on. A message that is built from these is written byte for byte as one of ONNX is.
+Unlike messages of nodes, their bytes take no more memory than in the file, and unedited nodes are written by passing their
+bytes on. A message that is built from these is written byte for byte as ONNX's own message is.
 
 A graph of two nodes, `y = Relu(x)` and `z = Neg(y)`; wire.py spells out the bytes of the first:
 
@@ -24,7 +24,7 @@ A graph of two nodes, `y = Relu(x)` and `z = Neg(y)`; wire.py spells out the byt
 '0a 01 78 12 01 7a 22 03 4e 65 67'
 
 For `columns` the nodes are joined, each followed by a field `input` that holds a mark no name contains. Read as one message of
-`Names`, they say input = ["x", mark, "y", mark] and op_type = ["Relu", "Neg"], and the marks tell where a node ends.
+`Names`, they say input = ["x", mark, "y", mark] and op_type = ["Relu", "Neg"], and a mark is the end of a node.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _COLUMNS = ("input", "output", "name", "op_type", "domain")
 
 
 def _classes() -> list[Any]:
-    """The classes, told to protobuf by a file of the kind that its compiler makes, which costs less than loading the classes
+    """The classes, defined by a serialised file like those of protobuf's compiler. That costs less than loading the classes
     that such files are otherwise made with.
     """
     source = onnx.ModelProto.DESCRIPTOR.file
@@ -122,7 +122,7 @@ class NameColumn:
     ends: list[int] | None
 
     def parts(self, items: Iterable[T]) -> Iterable[tuple[T, ...]]:
-        """What stands for the names, in parts, one for each node."""
+        """Splits items, one for each name, into parts, one for each node."""
         if self.ends is None:
             return zip(items, strict=False)
         found = tuple(items)
@@ -170,7 +170,7 @@ def columns(nodes: Sequence[bytes]) -> NodeColumns:
 
 
 def _column(marked: list[str], mark: str) -> NameColumn:
-    """A column from a list in which the mark stands behind the names of each node."""
+    """A column from a list in which the mark follows the names of each node."""
     half = len(marked) // 2
     if marked.count(mark) == half == marked[1::2].count(mark):
         return NameColumn(marked[: 2 * half : 2], None)
@@ -196,7 +196,7 @@ def with_inputs(node: bytes, count: int, names: Iterable[str]) -> bytes:
 
 
 def _mark(data: bytes) -> str:
-    """A text that stands in no field of these bytes, a single letter if possible, of which Python keeps but one."""
+    """A text that occurs in no field of these bytes; if possible a single letter, which Python stores only once."""
     for mark in chain(map(chr, range(32)), iter(lambda: os.urandom(8).hex(), "")):
         if entry(0, mark.encode())[1:] not in data:
             return mark

@@ -1,7 +1,7 @@
-"""A part of a model as a model of its own: what its nodes read and do not make becomes inputs.
+"""A part of a model as a model of its own: tensors that its nodes read and do not make become inputs.
 
-`reduce` tries thousands of parts, `compare` runs parts to find where two models differ, and a runtime is asked about one node.
-Parts are made of messages and by names, so that a model of any brokenness can be cut anywhere. Commands that cut a model and
+`reduce` tries thousands of parts, `compare` runs parts to find where two models differ, and a runtime checks one node alone.
+Parts are made of messages and by names, so that any broken model can be cut anywhere. Commands that cut a model and
 write the rest of it as it was edit its graph instead (`keep_nodes` of surgery).
 """
 
@@ -63,7 +63,7 @@ def _from_outside(nodes: Iterable[onnx.NodeProto], outputs: Iterable[str] = ()) 
 
 
 class Whole:
-    """A model of which parts are wanted, each time by the places of nodes of its main graph. It is not changed.
+    """A model that is cut into parts, each chosen by the places of nodes in its main graph. It is not changed.
 
     Attributes:
         model: the message.
@@ -85,7 +85,7 @@ class Whole:
         return sorted(_reached((p for name in names for p in makers.get(name, ())), makers, lambda place: self._reads[place]))
 
     def behind(self, place: int) -> set[int]:
-        """The place of a node, and those of all that are computed from it."""
+        """The place of a node, and the places of all nodes that are computed from it."""
         readers: dict[str, list[int]] = {}
         for reader, names in enumerate(self._reads):
             for name in names:
@@ -175,7 +175,7 @@ def _initializers(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
 
 
 def _ends(nodes: Sequence[onnx.NodeProto], read: Collection[str], listed: Collection[str]) -> Iterator[str]:
-    """Of each node that nobody reads, and that makes no output, what it makes first."""
+    """The first output of each node whose outputs are neither read nor listed as outputs of the graph."""
     for node in nodes:
         names = [name for name in node.output if name]
         if names and not any(name in read or name in listed for name in names):

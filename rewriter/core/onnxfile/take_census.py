@@ -43,7 +43,7 @@ def _signed(value: int) -> int:
 
 
 class _CensusReader:
-    """Reads at places of the bytes that it is given. IndexError, struct.error: the bytes end too early."""
+    """Reads bytes at any place. Raises IndexError or struct.error if the bytes end too early."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -181,7 +181,7 @@ class _CensusReader:
             if kind is None:
                 alone = _CensusReader(rest)
                 kind = alone.kind(0, len(rest), 0)
-                if kind.bodies:  # such a node stands for itself
+                if kind.bodies:  # such a node is a kind of its own
                     return i
                 self.names += alone.names
                 self.refers |= alone.refers
@@ -243,7 +243,7 @@ class _CensusReader:
         body.listed.append((kind, inputs, outputs))
 
     def kind(self, i: int, end: int, level: int) -> NodeKind:
-        """What stands behind the names of a node."""
+        """The kind of a node: the part behind its names."""
         op = domain = None
         kind = NodeKind("", "", {})
         for number, wire, value in self.fields(i, end):

@@ -15,7 +15,7 @@ from rewriter.core.onnxfile.weights_apart import LEAST_ASIDE, Payload, WeightFil
 from rewriter.core.onnxfile.write import write_all
 
 MAX_BYTES_IN_MEMORY = 1 << 25
-"""Bytes of such constants that are held in memory at a time; what goes beyond is put aside."""
+"""Bytes of such constants that stay in memory at a time; further constants are put aside."""
 
 _RAW_DATA = 9
 
@@ -23,7 +23,7 @@ _RAW_DATA = 9
 def put_aside(array: Array) -> tuple[onnx.TensorProto, WeightFile] | None:
     """The message of a large array whose data went to a temporary file, and this file, which has to live as long.
 
-    None for what stays in memory: little is held there as yet, or there is no room on the disk.
+    None if the array stays in memory: there is room for it in memory, or none on the disk.
     """
     if array.base is None and _state.bytes_in_memory + array.nbytes <= MAX_BYTES_IN_MEMORY:  # a view holds what it is a view of
         _state.bytes_in_memory += array.nbytes
@@ -49,7 +49,7 @@ class _GrowingFile(WeightFile):
             super().__init__(os.dup(file.fileno()), "the temporary file of new weights")
 
     def check(self) -> None:
-        """It grows, and nobody else can write to it."""
+        """Does nothing: the file grows, and no other process can write to it."""
 
     def add(self, array: Array) -> Payload:
         """Appends an array, a piece at a time where its bytes are not in their order. Raises OSError when there is no room."""
@@ -65,7 +65,7 @@ class _GrowingFile(WeightFile):
 
 
 class _State:
-    """What is held in memory, in bytes, and the file in use."""
+    """The bytes of constants in memory, and the file in use."""
 
     def __init__(self) -> None:
         self.bytes_in_memory = 0

@@ -1,7 +1,7 @@
-"""Reading constants: from the message that holds a tensor, whatever its element type and wherever its data are, to an array.
+"""Reading constants: from the message of a tensor, with any element type and with its data in any place, to an array.
 
-`onnx.numpy_helper` does the decoding; what it would do with a lying message (read a file of the current directory, fill the
-memory) is refused before it is called.
+`onnx.numpy_helper` does the decoding. With a false message, it could read a file of the current directory or fill the memory.
+Such messages are rejected before it is called.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def numpy_dtype(number: int) -> np.dtype[Any] | None:
 
 
 def refine(first: TensorType, second: TensorType) -> TensorType:
-    """Both together; where they contradict each other, `first` is believed, but a number is better than a name."""
+    """Both types together. If they contradict each other, `first` counts, but a number is preferred to a name."""
     if first == second or first.other or second == UNKNOWN_TYPE:
         return first
     if first == UNKNOWN_TYPE:
@@ -141,7 +141,7 @@ def refine(first: TensorType, second: TensorType) -> TensorType:
 
 
 def refine_shape(first: tuple[Dim, ...] | None, second: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
-    """Both shapes together; `first` is believed in its rank and its numbers, then the numbers of `second`, then names."""
+    """Both shapes together: the rank and the numbers of `first` come first, then the numbers of `second`, then names."""
     if first is None:
         return second
     if second is None or first == second or len(first) != len(second):
@@ -207,7 +207,7 @@ def byte_size(elem_type: int, elements: int) -> int:
 
 
 _MOST = 1 << 59
-"""Elements, of which NumPy could not count the bytes."""
+"""The most elements whose bytes NumPy can count."""
 
 
 def read_tensor(tensor: onnx.TensorProto, folder: Path | None) -> Array:
@@ -216,7 +216,7 @@ def read_tensor(tensor: onnx.TensorProto, folder: Path | None) -> Array:
 
     Args:
         tensor: the message; it is not changed.
-        folder: of the model, for external data; None refuses those.
+        folder: of the model, for external data; None rejects external data.
     Raises:
         RewriterError: the data do not fit the type and shape, the element type is unknown, or the external data cannot be read.
     """
@@ -262,10 +262,9 @@ def read_sparse(tensor: onnx.SparseTensorProto, folder: Path | None) -> Array:
 def write_tensor(
     array: Array, name: str, like: onnx.TensorProto | None = None, elem_type: int | None = None
 ) -> onnx.TensorProto:
-    """The message of an array, its data inline; doc string and metadata are those of `like`.
+    """The message of an array, with its data inline and the doc string and metadata of `like`.
 
-    `elem_type` is the element type to write where it is not the array's own. Raises RewriterError for an array ONNX has no type
-    for.
+    `elem_type` is the element type to write if it is not the array's own. Raises RewriterError if ONNX has no such type.
     """
     number = dtype_number(array.dtype)
     if elem_type is not None and elem_type != number:
@@ -323,7 +322,7 @@ def text(value: str | bytes) -> str:
 
 
 def text_or_bytes(data: bytes) -> str | bytes:
-    """A string of the file as text, or as it stands when it is not UTF-8."""
+    """A string of the file as text, or unchanged if it is not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -359,7 +358,7 @@ def _from_bytes(tensor: onnx.TensorProto, data: bytes, dtype: np.dtype[Any], sha
 def _decoded(tensor: onnx.TensorProto) -> Array:
     try:
         return np.array(numpy_helper.to_array(tensor))
-    except Exception as error:  # the decoder raises whatever a wrong length happens to lead to
+    except Exception as error:  # a wrong length can lead to any error in the decoder
         raise RewriterError(f"tensor {tensor.name!r}: its data do not fit its type and shape {list(tensor.dims)}") from error
 
 

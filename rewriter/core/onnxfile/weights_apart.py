@@ -51,7 +51,7 @@ from rewriter.core.onnxfile.write import transfer, write_all
 from rewriter.core.record import record
 
 MARK = 20_000
-"""Number of the field; those of ONNX are small."""
+"""The number of the field; ONNX's own numbers are small."""
 
 LEAST_ASIDE = 1 << 20
 """Bytes of a new constant from which on it may be put aside (`temp_constants`)."""
@@ -61,17 +61,17 @@ FIELDS = {4: "float_data", 9: "raw_data", 10: "double_data"}
 
 PREFIX = os.urandom(16)
 _REST = struct.Struct("<QBQQ")  # number of the file, number of the field, offset, length
-_MOST_FORGOTTEN = 64  # open files from which on those of forgotten models are looked for
+_MOST_FORGOTTEN = 64  # from this many open files on, files of forgotten models are searched
 
 
 class WeightFile:
-    """An open file with weights, which are read when somebody asks for them.
+    """An open file with weights, which are read on request.
 
-    It is closed when nobody refers to it any more. It may be renamed or deleted meanwhile, but not written to.
+    It is closed when the last reference to it is gone. Until then it may be renamed or deleted, but not written to.
 
     Attributes:
         descriptor: open for reading.
-        name: what people are told when something is wrong with it.
+        name: of the file in error messages.
         number: by which marks refer to it.
         size: in bytes.
     """
@@ -92,7 +92,7 @@ class WeightFile:
         weakref.finalize(self, os.close, descriptor)
 
     def check(self) -> None:
-        """Raises RewriterError when the file is not what it was any more, as far as its size and time of change tell."""
+        """Raises RewriterError if the file was changed, which its size and time of change show."""
         if _stamp(self.descriptor) != self._stamp:
             raise RewriterError(f"{self.name} changed while rewriter was working on it; run the command again")
 
@@ -136,7 +136,7 @@ class Payload:
     field: int = 0
 
     def mark(self) -> bytes:
-        """What stands in a message in place of the field, serialised."""
+        """The serialised field that replaces the weights in a message."""
         content = PREFIX + _REST.pack(self.file.number, self.field, self.offset, self.length)
         return entry(MARK, content)
 
@@ -186,7 +186,7 @@ _UNIT = {4: 4, 9: 1, 10: 8}  # bytes of one item of the fields that can be left 
 _WIRES = {1: (0, 2), 2: (0,), 3: (2,), 4: (2, 5), 5: (0, 2), 6: (2,), 7: (0, 2), 8: (2,), 9: (2,), 10: (1, 2), 11: (0, 2)}
 """How the fields of a tensor are written; protobuf moves to the end what is written otherwise."""
 
-_SMALL = 1 << 16  # bytes of weights that pass through memory, together with what stands around them
+_SMALL = 1 << 16  # bytes of weights that pass through memory, together with the bytes around them
 _CHUNK = 1 << 18  # bytes of weights that are digested at once: few enough to stay in a processor's own memory
 _MANY = 64  # such pieces are written at once
 
@@ -228,13 +228,13 @@ def without_weights(file: WeightFile) -> bytes:
 
 
 def with_weights(data: bytes, kind: int = wire.MODEL) -> list[bytes | Payload]:
-    """A serialised message, in pieces: bytes, and where the marks stood, what they refer to.
+    """A serialised message, in pieces: bytes, and in place of each mark the weights that it refers to.
 
     Args:
         data: as protobuf wrote it, its fields in the order of their numbers.
         kind: of message, a constant of `wire`.
     Raises:
-        RewriterError: the file of some weights is closed, or a mark stands where there should be no tensor.
+        RewriterError: the file of some weights is closed, or a mark is in a place without a tensor.
     """
     marks = _places(data)
     if not marks:
@@ -289,7 +289,7 @@ def digest(pieces: Iterable[bytes | Payload]) -> str:
 
 
 def write_pieces(descriptor: int, pieces: Iterable[bytes | Payload]) -> None:
-    """Writes pieces to a file. Raises RewriterError when a file of weights was changed, OSError when the system refuses."""
+    """Writes pieces to a file. Raises RewriterError if a file of weights was changed, OSError if the system fails."""
     waiting: list[bytes] = []
     for piece in pieces:
         if isinstance(piece, bytes) or piece.length <= _SMALL:
@@ -335,19 +335,19 @@ def _places(data: bytes) -> list[int]:
     return places
 
 
-# A model without its weights, for programs that judge it: they find in their place references to external data.
+# A model without its weights, for programs that check it: references to external data replace the weights.
 #
-# Such a program looks for the files that are referred to, and for their size, but not into them. So files of the right size
-# with nothing in them stand in for the weights, however many gigabytes they are.
+# Such a program checks that the external files exist and have the correct size, but does not read them. So empty files of the
+# correct size replace the weights, however many gigabytes they are.
 
 
 @record(frozen=True, slots=True)
 class Outline:
-    """A serialised model, and what stands in for the weights that were left out.
+    """A serialised model, and the files that replace the weights that were left out.
 
     Attributes:
         data: the model.
-        files: size of each file that stands in, by location; empty when nothing was left out.
+        files: size of each replacing file, by location; empty if no weights were left out.
     """
 
     data: bytes

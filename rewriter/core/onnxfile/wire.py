@@ -68,7 +68,7 @@ class MalformedError(Exception):
 
 
 class Source:
-    """What is walked through: bytes in memory, or a file of which only a window is read at a time.
+    """The bytes to walk through: in memory, or in a file that is read one window at a time.
 
     Attributes:
         buffer, base: the window and the place where it begins.
@@ -96,7 +96,7 @@ class Source:
         self.base = place
 
     def bytes(self, start: int, stop: int) -> bytes:
-        """What stands there, without moving the window."""
+        """The bytes between two places, without moving the window."""
         i = start - self.base
         if i >= 0 and stop - self.base <= len(self.buffer):
             return self.buffer[i : stop - self.base]
@@ -144,9 +144,9 @@ class Walk:
     Attributes:
         source: the serialised model.
         table: where to look for tensors.
-        worth: whether there may be such a tensor between two places; where not, nothing is looked at.
+        worth: whether there may be such a tensor between two places; if not, the walk skips them.
         tensor: the new pieces of a tensor between two places, None to leave it as it is.
-        least: bytes below which nothing is worth it, so that small nodes, of which there may be a million, are passed over.
+        least: messages with fewer bytes are skipped, such as small nodes, since there may be a million of them.
     """
 
     def __init__(
@@ -195,8 +195,8 @@ class Walk:
 
 
 def fields(source: Source, start: int, stop: int, least: int = 0) -> Iterator[Field]:
-    """The fields of a message that stands between two places; many of those that hold less than `least` bytes are left out.
-    Raises MalformedError where one does not fit.
+    """The fields of a message between two places; many fields of less than `least` bytes are left out.
+    Raises MalformedError if a field does not fit.
     """
     if stop > source.size:
         raise MalformedError
@@ -256,7 +256,7 @@ def _behind_small(buffer: bytes, i: int, end: int, least: int) -> int:
 
 
 def varint_at(buffer: bytes, i: int) -> tuple[int, int]:
-    """The number that stands at a place, and the place behind it. Raises MalformedError, or IndexError at the end."""
+    """The number at a place, and the place behind it. Raises MalformedError, or IndexError at the end."""
     value = shift = 0
     while True:
         byte = buffer[i]

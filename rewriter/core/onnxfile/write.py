@@ -1,8 +1,8 @@
-"""Writing files: nobody sees half of one, nothing existing is lost by accident, and large data is copied by the system.
+"""Writing files: a file is never half written, no existing file is lost by accident, and the system copies large data.
 
-Temporary files and folders know whether their process is alive, so that those of dead ones can be collected. Whoever makes one
-holds a lock on it, which ends with the process, however that ends. What bears the ending and is not locked is nobody's. Numbers
-of processes would not tell: they are used again, and mean nothing on another machine.
+Temporary files and folders of dead processes are collected. The process that makes one holds a lock on it, which ends with the
+process, however that ends. A file or folder that has the suffix and is not locked has no owner. Process numbers would not show
+that: they are reused, and mean nothing on another machine.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _remove(path: str) -> None:
     folder = stat.S_ISDIR(os.lstat(path).st_mode)
     descriptor = os.open(path, (os.O_RDONLY if folder else os.O_RDWR) | _FLAGS)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused where its owner is alive
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if its owner is alive
         if folder:
             import shutil
 
@@ -133,7 +133,7 @@ def _taken(descriptor: int) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False  # somebody is about to collect it
-    except OSError:  # a file system without locks: nobody can collect it either
+    except OSError:  # a file system without locks: no other process can collect it either
         return True
     return os.fstat(descriptor).st_nlink > 0
 
@@ -141,7 +141,7 @@ def _taken(descriptor: int) -> bool:
 # Bytes from one file to another, by the system where it can, so that they need not pass through this process.
 
 _AT_ONCE = 1 << 17  # bytes that are written in one call: with a megabyte or more, it takes up to five times as long
-_MOST_AT_ONCE = 1 << 30  # what the system is asked for in one call
+_MOST_AT_ONCE = 1 << 30  # bytes that the system copies in one call
 
 
 def transfer(source: int, offset: int, length: int, target: int) -> None:
@@ -154,7 +154,7 @@ def transfer(source: int, offset: int, length: int, target: int) -> None:
         source, target: descriptors; the position of `source` does not matter and stays.
         offset, length: of the part.
     Raises:
-        OSError: the system refuses, or the source ends before.
+        OSError: the system fails, or the source is too short.
     """
     for start, count in data_parts(source, offset, length):
         if start > offset:
@@ -215,7 +215,7 @@ def write_all(target: int, data: bytes | memoryview) -> None:
 
 
 def _with(way: Callable[[int, int, int, int], int], source: int, offset: int, length: int, target: int) -> int:
-    """How many bytes one way could transfer; it is left at the first refusal, which the last way tells the reason of."""
+    """How many bytes one way could transfer. It stops at the first error; only the last way raises it."""
     done = 0
     while done < length:
         try:
@@ -249,9 +249,9 @@ def _read_and_write(source: int, offset: int, length: int, target: int) -> int:
 
 
 def check_target(path: Path, force: bool) -> os.stat_result | None:
-    """What stands at `path` now, or None. RewriterError when it may not be replaced.
+    """The status of the file at `path`, or None. RewriterError if the file may not be replaced.
 
-    A symbolic link is refused even with `force`: whether the link or what it points to is meant, only its owner knows.
+    A symbolic link is rejected even with `force`: only its owner knows whether the link or its target is meant.
     """
     try:
         found = os.lstat(path)
@@ -272,12 +272,12 @@ def check_target(path: Path, force: bool) -> os.stat_result | None:
 
 
 def write_file(path: Path, fill: Callable[[int], None], force: bool) -> None:
-    """Creates `path` with what `fill` writes to the descriptor it is given, at once and completely, or not at all.
+    """Creates `path` with the bytes that `fill` writes to its descriptor, at once and completely, or not at all.
 
-    The bytes go to a temporary file in the same folder, which then takes the name; on any failure it is removed, and what a
-    process left that was killed is removed by the next one. A file that is replaced keeps its permissions. The bytes are on the
-    disk before they have the name, and the name is, too, when this returns.
-    Raises RewriterError when the target may not be replaced or the system refuses.
+    The bytes go to a temporary file in the same folder, which then gets the name. On any failure it is removed. The next
+    process removes the files of a killed one. A file that is replaced keeps its permissions. The bytes are on the disk before
+    they have the name, and the name is also on the disk when this returns.
+    Raises RewriterError if the target may not be replaced or the system fails.
     """
     _write(path, fill, force)
 
@@ -285,7 +285,7 @@ def write_file(path: Path, fill: Callable[[int], None], force: bool) -> None:
 class NewFile:
     """A file that gets its name when it has all its bytes; without a name it is removed when it is closed.
 
-    It is known to whoever closes it before anything of it is on the disk: a signal may end this process at any place.
+    The caller can close it before anything of it is on the disk, since a signal may end this process at any place.
 
     Args:
         path: the name that it is to have.
@@ -311,7 +311,7 @@ class NewFile:
         """Writes the bytes, or has a function write them to a descriptor.
 
         Raises:
-            RewriterError: the target may not be replaced, or the system refuses.
+            RewriterError: the target may not be replaced, or the system fails.
         """
         self._before = check_target(self._path, self._force)
         collect(os.path.dirname(self._path) or ".")
@@ -335,7 +335,7 @@ class NewFile:
         self.close()
 
     def begin_sync(self) -> None:
-        """Has the system begin to write the bytes to the disk, where it can: those of several files then arrive together."""
+        """Has the system begin to write the bytes to the disk, if it can: the bytes of several files then arrive together."""
         with contextlib.suppress(AttributeError, OSError):
             os.posix_fadvise(self._file.descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -438,7 +438,7 @@ def sole_run(folder: str | os.PathLike[str]) -> Iterator[None]:
     except RewriterError:
         if is_new:
             with contextlib.suppress(OSError):
-                os.rmdir(folder)  # the system refuses if something is in it
+                os.rmdir(folder)  # fails if the folder is not empty
         raise
     finally:
         if descriptor >= 0:
