@@ -26,7 +26,7 @@ from rewriter.core.rewriting.transaction import Refused, Rewriting
 from rewriter.core.whole_model import DoesNotFlow, repairs
 
 MISTAKES = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
-"""What Python raises when a rule meets a model that nobody thought of: it spoils that rule at that place and nothing else."""
+"""Errors that Python raises if a rule meets an unforeseen model: only this rule fails, and only at this place."""
 
 
 class Attempt:
@@ -220,7 +220,7 @@ class Attempt:
         return failed is None and doubt is None
 
     def _concerns_runtime(self, compiled: CompiledRule, root: gs.Node | None, nodes: Mapping[int, gs.Node]) -> bool:
-        """Whether the runtime that a rule is about was chosen, or refuses, as it is installed, one of the matched nodes."""
+        """Whether the rule's runtime was chosen, or the installed version of it rejects one of the matched nodes."""
         if compiled.code in self.chosen:
             return True
         answer = self.context.refused(nodes.values())

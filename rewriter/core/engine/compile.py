@@ -78,7 +78,7 @@ class CompiledRule:
 
     @cached_property
     def specificity(self) -> int:
-        """How much the rule asks for; worked out when it is first compared with others."""
+        """How much the rule requires; computed when it is first compared with other rules."""
         return specificity(self.rule.ast)
 
 
@@ -126,7 +126,7 @@ class Roots:
         return self._find(view) if found is None else found
 
     def candidates(self, nodes: Iterable[gs.Node], index: GraphIndex) -> list[gs.Node]:
-        """Those of many nodes at which `at` finds any rule."""
+        """The nodes, among many, at which `at` finds a rule."""
         known, producer, view_of = self._known, index.producer, self._view
         found = []
         if self._makers is not None:
@@ -260,7 +260,7 @@ def _ranked(rules: list[CompiledRule]) -> list[CompiledRule]:
         return order
     patterns = Counter(compiled.code for compiled in order)
     ranked: list[CompiledRule] = []
-    placed: set[str] = set()  # those of which every pattern has its place
+    placed: set[str] = set()  # codes of rules whose patterns all have their place
     blockers: dict[str, set[str]] = {code: set() for code in patterns}
     for compiled in order:
         for later in compiled.rule.before:
@@ -325,8 +325,8 @@ class Prepared:
         return self._plan([rule for rule in suited if rule.code in found])
 
     def _suitable(self, suited: Sequence[Rule], ops: frozenset[tuple[str, str]]) -> Sequence[Rule]:
-        """Those of rules whose operators are all among these: known without compiling a rule, and the same for models of one
-        kind. `suited` is one of the lists that models of one exporter share.
+        """The rules whose operators are all in `ops`: known without compiling a rule, and the same for similar models.
+        `suited` is one of the lists that models of one exporter share.
         """
         key = id(suited), ops
         known = self._of_ops.get(key)
@@ -376,5 +376,5 @@ def prepared(rules: RuleSet, settings: Mapping[tuple[str, str], Any]) -> Prepare
 
 
 def _signature(settings: Mapping[tuple[str, str], Any]) -> str:
-    """Tells settings apart that are equal to Python: 1 and true are different parameters."""
+    """A key of settings that differs for values that Python takes as equal: 1 and true are different parameters."""
     return repr(sorted((place, repr(value)) for place, value in settings.items()))

@@ -1,4 +1,4 @@
-"""How much of a set of rules a set of models exercises: counted while rules run, when somebody asks for it."""
+"""How much of a set of rules a set of models exercises: counted on request, while rules run."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from rewriter.core.record import field, record, replace
 
 @record
 class Coverage(Tracer):
-    """Counts over all runs that it is handed to.
+    """Counts over all runs that get this tracer.
 
     Attributes:
-        stood: how often a rule's pattern stood, by code.
+        stood: how often a rule's pattern matched, by code.
         fired: how often a rule fired, by code.
         answered: how often a `where` line was false, unknown or true, by (code, offset of the line in its file, answer). A line
-            is asked when no line before it was false.
+            is checked if no line before it was false.
     """
 
     stood: Counter[str] = field(default_factory=Counter)
@@ -58,9 +58,9 @@ class Coverage(Tracer):
 
 
 def parts(rules: RuleSet) -> Sequence[RuleSet]:
-    """The rules that run unasked, and the others; the latter may undo each other's work, but not that of the former.
+    """The default rules, and the other rules. The other rules may undo each other's work, but not the default rules' work.
 
-    Rules with a parameter that nobody has set are left out.
+    Rules with a required parameter that is not set are left out.
     """
     able = [
         rule for rule in rules if all(p.default is not None or (rule.code, p.name) in rules.settings for p in rule.ast.params)

@@ -1,7 +1,8 @@
-"""A firing until the log has it, and what is told how rules come to fire, or do not: coverage, profile, audit and `why` are
-tracers that are handed to an attempt.
+"""A firing until the log has it, and tracers, which follow why rules fire or do not: coverage, profile, audit and `why` are
+tracers
+that are passed to an attempt.
 
-A tracer changes nothing, so that what it says cannot differ from what a run does; a run without tracers pays nothing for them.
+A tracer changes nothing, so that its report cannot differ from the run. A run without tracers pays nothing for them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from rewriter.core.record import field, record
 
 @record(slots=True)
 class Noted:
-    """What was seen before a rewrite: what each condition found, and the types of tensors when a snapshot is wanted."""
+    """Notes from before a rewrite: the values that each condition found, and the types of tensors if a snapshot is wanted."""
 
     found: tuple[str, ...]
     types: dict[int, str] = field(default_factory=dict)
@@ -33,7 +34,7 @@ class Noted:
 
 @record(slots=True)
 class Fired:
-    """A rewrite that stands in the graph and can still be taken back."""
+    """A rewrite that is in the graph and can still be rolled back."""
 
     compiled: CompiledRule
     root: gs.Node | None
@@ -49,10 +50,10 @@ class Fired:
 
 
 class Tracer:
-    """Each method does nothing here. A `root` is None for a rule on the model as a whole.
+    """Each method does nothing here. A `root` is None for a rule on the whole model.
 
     Attributes:
-        asks_why: whether it is told of each question of a pattern that fails.
+        asks_why: whether `fails` is called for each question of a pattern that fails.
     """
 
     asks_why = False
@@ -70,19 +71,19 @@ class Tracer:
         """A private tensor is read outside of the match."""
 
     def matches(self, compiled: CompiledRule) -> None:
-        """The pattern matches, and its conditions are going to be asked."""
+        """The pattern matches, and its conditions are going to be checked."""
 
     def answers(self, compiled: CompiledRule, where: ast.Where, answer: Any) -> None:
         """A condition is true, false or unknown."""
 
     def has_kernel(self, compiled: CompiledRule) -> None:
-        """The runtime does not refuse the matched nodes, or that is unknown."""
+        """The runtime does not reject the matched nodes, or that is unknown."""
 
     def rewrites(self, compiled: CompiledRule, names: Bindings, nodes: Mapping[int, gs.Node]) -> None:
         """A match is going to be rewritten; `has_rewritten` follows."""
 
     def has_rewritten(self, compiled: CompiledRule, root: gs.Node | None, fired: Fired | None) -> None:
-        """It was, or everything was taken back."""
+        """The match was rewritten, or everything was rolled back."""
 
     def declines(self, compiled: CompiledRule, names: Bindings) -> None:
         """A match did not lead to a firing."""

@@ -1,5 +1,5 @@
-"""What an audit wants to know of a firing beyond its text: what its conditions saw, which weights it touched, how its
-surroundings looked. All of it is found only when an audit is asked for.
+"""Audit details of a firing beyond its text: the values that its conditions found, the weights that it touched, and its
+surroundings. These are collected only for an audit.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def _values(array: np.ndarray[Any, Any]) -> str:
 
 # Takes snapshots: the nodes that a firing matched, made, edited and removed, and those around them, before and after.
 #
-# The state before is put together after the fact, from what edits keep of each node they touch; so a run pays nothing for
-# snapshots that nobody wants.
+# The state before is put together afterwards, from the copies that edits keep of each node they touch. So a run without
+# snapshots pays nothing for them.
 
 READERS = 3  # of one tensor, that are shown around a firing
 ATTRIBUTES = 12  # of one node
@@ -133,7 +133,7 @@ class SnapshotTaker:
     # --- snapshots ------------------------------------------------------------------------------------------------------------
 
     def snapshot(self, matched: Sequence[gs.Node], edits: Edits, types: Mapping[int, str]) -> Snapshot:
-        """The surroundings of a firing that stands."""
+        """The surroundings of a firing that is kept."""
         index = self.index
         states: States = dict(edits.before)
         changed: dict[int, Role] = dict.fromkeys(edits.removed, "removed")
@@ -221,9 +221,9 @@ class _Painter:
         self._tensors: dict[int, int] = {}
 
     def view(self, states: Mapping[int, NodeState], types: Mapping[int, str], hidden: Collection[int]) -> View:
-        """What stands in `states`.
+        """The nodes in `states`.
 
-        Of nodes that are not merely around a firing, the readers of outputs that are not shown are counted, except `hidden`.
+        For nodes that are not merely around a firing, the readers of outputs that are not shown are counted, except `hidden`.
         """
         shown = {id(t) for state in states.values() for t in (*state.inputs, *state.outputs) if t.name}
         graph = self._scope.graph
@@ -257,11 +257,11 @@ class _Painter:
 
 @record(frozen=True, slots=True)
 class FiringAudit:
-    """What is wanted besides conditions and weights.
+    """The details to collect in addition to conditions and weights.
 
     Attributes:
-        snapshots: of the first so many firings of each rule, the surroundings.
-        snapshot_of: of the firing of this number, too.
+        snapshots: the number of firings of each rule, from the first, whose surroundings are kept.
+        snapshot_of: the number of another firing whose surroundings are kept.
     """
 
     snapshots: int = 0
@@ -312,7 +312,7 @@ class Auditor(Tracer):
         return tuple(found)
 
     def count(self, code: str, noted: Noted) -> None:
-        """The firing stands."""
+        """Counts a firing that is kept."""
         self._number += 1
         self._taken[code] += noted.snapshot
 

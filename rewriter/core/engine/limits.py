@@ -131,9 +131,10 @@ class Watch:
         """The reason to stop a rule, once it has added too many nodes by rewriting what rules have made.
 
         Args:
-            code, generation: of a firing; that of what it took and made.
-            more: how many nodes it added.
-            nodes: gives how many the model has.
+            code: of the rule that fired.
+            generation: of the nodes that the firing removed and made.
+            more: the number of nodes that it added.
+            nodes: returns the number of nodes in the model.
         """
         if generation < SUSPICIOUS or more <= 0:
             return None
@@ -184,7 +185,7 @@ class Watch:
 
 
 def cycle_stop(circle: Sequence[str], root_name: str) -> Stop:
-    """What is said of rules that have brought back a state of the graph, the last one at this root."""
+    """The message about rules that restored an earlier state of the graph; the last one fired at this root."""
     rules = tuple(dict.fromkeys(circle))
     shown = " -> ".join([*circle, circle[0]]) if len(circle) <= 8 else f"{len(circle)} firings of {', '.join(rules)}"
     return Stop("Cycle", f"these rules undo each other: {shown}", rules, (root_name,))

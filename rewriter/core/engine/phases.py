@@ -160,10 +160,10 @@ class Worklist:
             yield from (maker for maker in makers if maker is not None and operator_key(maker) in ops)
 
 
-# Whether rewriting goes round in a circle: what firings change, as numbers whose sum is 0 where nothing was changed in all.
+# Whether rewriting goes round in a circle: the changes of firings as numbers, whose sum is 0 if together they change nothing.
 #
-# Most runs have nothing to do with circles, and hashing every node that is touched takes longer than rewriting it. So numbers
-# are worked out only once a firing is suspicious; those of the firings before it follow from what their edits kept.
+# Most runs have nothing to do with circles, and hashing every node that is touched takes longer than rewriting it. So the
+# numbers are computed only once a firing is suspicious. The numbers of earlier firings follow from the copies in their edits.
 
 
 def deltas(done: Sequence[Edits]) -> list[int]:
@@ -253,9 +253,9 @@ class Run:
             return prepared(self._rules, self.context.settings).plans(meant, take_inventory(self.index))
 
     def execute(self, *, keep: bool = True) -> Log:
-        """Runs all phases; again, while one may have given an earlier one, or its own rules on the model, something to do.
+        """Runs all phases. Repeats them while a phase may let rules of an earlier phase, or its own rules on the model, fire.
 
-        An attempt that rewrites nothing ends it where something would fire.
+        An attempt that rewrites nothing ends the run at the first rule that would fire.
         """
         for _ in range(ROUNDS):
             before, opsets = len(self._done), self._opsets()
@@ -349,7 +349,7 @@ class Run:
         self._halt(watch.out_of_tries())
 
     def _is_held_off(self, compiled: CompiledRule, root: gs.Node) -> bool:
-        """Whether a rule is not to fire at a node, whatever it finds there."""
+        """Whether a rule must not fire at a node, even if it matches there."""
         code = compiled.code
         if self._watch.is_stopped(code):
             return True
@@ -374,8 +374,8 @@ class Run:
             self._follow(compiled, before)
 
     def _follow(self, compiled: CompiledRule, start: int) -> None:
-        """Dimensions that the firings from `start` on have given a name are followed through the graph, as a firing of its own;
-        where they do not flow, all of it is taken back.
+        """Follows dimensions that the firings from `start` on have named through the graph, as a firing of its own. If they do
+        not flow, all these firings are rolled back.
         """
         group = self._done[start:]
         try:
@@ -439,7 +439,7 @@ class Run:
         return True
 
     def _book(self, fired: Fired, generation: int, edited: Set[int]) -> None:
-        """Notes all that follows from a firing that stands; `edited` are the matched nodes that it edited."""
+        """Notes all consequences of a firing that is kept; `edited` are the matched nodes that it edited."""
         edits = fired.edits
         if generation:
             self._generation.update(dict.fromkeys((*edits.added, *edited), generation))

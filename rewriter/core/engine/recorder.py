@@ -55,7 +55,7 @@ class Recorder:
         self._author: dict[int, int] = {}
 
     def record(self, fired: Fired) -> None:
-        """The firing stands; books it."""
+        """Books a firing that is kept."""
         edits, rule, author, firings = fired.edits, fired.compiled, self._author, self._log.firings
         number = len(firings) + 1
         parents = set(map(author.get, map(id, fired.nodes.values())))  # None: as it was read
@@ -121,7 +121,7 @@ class Recorder:
 
 
 def _declaration(what: str, name: str, before: Any, after: Any) -> Change:
-    """What the model says of itself: `x: float[1,3]`, `model.ir_version = 8`, `model.opset["ai.onnx"] = 13`."""
+    """A declaration of the model: `x: float[1,3]`, `model.ir_version = 8`, `model.opset["ai.onnx"] = 13`."""
     shown = printable(name)
     if what in ("type", "input", "output"):
         prefix = f"{shown}: " if what == "type" else f"{what} {shown}: "

@@ -1,4 +1,4 @@
-"""The run: rules meet a graph; what is asked of it, and what its log says."""
+"""One run of rules on a graph: its options and its log."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Timer(Tracer):
 
 
 class TimedFacts(Facts):
-    """Facts that tell the clock when they have to be found."""
+    """Facts that book the time for finding them."""
 
     def __init__(self, profile: Profile, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -70,12 +70,12 @@ class TimedFacts(Facts):
 
 @record
 class Hooks:
-    """Who else wants to know of a run; None of each for nobody.
+    """Observers of a run; None for each that is not used.
 
     Attributes:
-        coverage: where to count what stood, fired and was blocked.
-        audit: what else the log is to say of each firing, when it is to say details at all; what the run does is the same.
-        permit: is asked for each firing that is ready to happen.
+        coverage: counts the rules that matched, fired and were blocked.
+        audit: further details of each firing for the log, if the log has details at all; the run itself is the same.
+        permit: is called for each firing that is ready to happen.
         profile: where to book the time.
     """
 
@@ -105,14 +105,14 @@ def run(
     Args:
         graph: any graphsurgeon graph; one from `rewriter.load` can be saved without losing anything.
         rules: the selected rules.
-        known: what is known of the model beside its graph; its settings are added to those of the rules.
+        known: facts about the model in addition to its graph; its settings are added to the rules' settings.
         limits: when to stop a run that does not come to its end.
-        keep: False takes every edit back at the end: the log says what would be done.
+        keep: False rolls every edit back at the end: the log has the firings that would happen.
         detail: False leaves texts of nodes and conditions out of the log.
         veto: firings that are not to happen, as (rule, place, root) of an earlier log of the same model.
-        hooks: who else wants to know of the run.
-        forecast: of the graph as it is, which then is that of a model just read. The rules that it leaves are tried first, and
-            all of them only when one of those fires: in most models none does. None tries all at once.
+        hooks: observers of the run.
+        forecast: of the graph, if the graph is as it was read from a model. The rules that the forecast leaves are tried first,
+            and all rules only if one of them fires: in most models none does. None tries all at once.
 
     Returns:
         The log of the run.
