@@ -10,7 +10,7 @@ MANY = 500_000
 """Objects of models, graphs among them, which are circular: so many may have become garbage before somebody looks."""
 
 FROZEN = 1000
-"""Objects that may be frozen though nobody asked for it: Python 3.12 itself freezes some hundreds at its start."""
+"""Objects that may be frozen without a request: Python 3.12 itself freezes some hundreds at its start."""
 
 _object_count = 0
 

@@ -1,4 +1,4 @@
-"""The one exception that means "the input is bad": any part may refuse it, and only the command line decides what to print."""
+"""The one exception that means "the input is bad": any part may raise it, and only the command line decides what to print."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class RewriterError(Exception):
 
 
 def reason(error: Exception) -> str:
-    """What the system says of a file, as it stands behind a path and a colon: `no such file or directory`."""
+    """The system's error message for a file, to print behind a path and a colon: `no such file or directory`."""
     said = getattr(error, "strerror", None)
     return said.lower() if said else str(error)
 

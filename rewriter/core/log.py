@@ -59,7 +59,7 @@ class Box:
 
 @record(frozen=True, slots=True)
 class View:
-    """Some nodes of one graph. `given` are their tensors that are inputs of the graph, `wanted` those that are outputs."""
+    """Some nodes of one graph. `given` are their tensors that are graph inputs, `wanted` their tensors that are graph outputs."""
 
     boxes: tuple[Box, ...] = ()
     given: tuple[Port, ...] = ()
@@ -134,7 +134,7 @@ class Firing:
 
     Attributes:
         number: position in the run, from 1.
-        rule: code of the rule. `title`, `kind` and `phase` are those of the rule.
+        rule: code of the rule. `title`, `kind` and `phase` are the rule's own.
         place: scope path ("main", "If_3.then_branch", "function local::Name").
         root: name of the matched root node (or of its first output if the node has no name). `op` is its operator.
         matched: names of all matched nodes, in the order of the pattern.

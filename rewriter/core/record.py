@@ -51,7 +51,7 @@ else:
     _counts: dict[type, int] = {}
 
     class field:
-        """What is said of a field beside its name."""
+        """The options of a field."""
 
         __slots__ = ("compare", "default", "factory", "init", "metadata")
 

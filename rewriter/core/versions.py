@@ -1,7 +1,7 @@
-"""Version ranges of rule headers, `versions: ">=1.3,<1.9"`: read by the checks, held against exporters by the engine.
+"""Version ranges of rule headers, `versions: ">=1.3,<1.9"`: read by the checks, compared with exporters by the engine.
 
-A small part of PEP 440 (releases only), so that nothing has to be installed for it. A version need not be known to decide:
-bounds are often enough, and where they are not the answer is unknown.
+A small part of PEP 440 (releases only), so that no package has to be installed for it. The exact version need not be known:
+bounds are often enough, and if they are not, the answer is unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Release = tuple[int, ...]
 
 @record(frozen=True, slots=True)
 class Bounds:
-    """All versions from `least` on and below `below`; None is open. `exactly` gives those of a known version."""
+    """All versions from `least` on and below `below`; None is open. `exactly` returns the bounds of a known version."""
 
     least: Release | None = None
     below: Release | None = None
@@ -52,7 +52,7 @@ class Clause:
 
 
 def parse_versions(text: str) -> tuple[Clause, ...]:
-    """The clauses of a range, all of which must hold; none for an empty text.
+    """The clauses of a range, which must all hold; none for an empty text.
 
     Raises:
         RewriterError: a clause cannot be read.

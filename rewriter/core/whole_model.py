@@ -36,17 +36,17 @@ class Repairs(Protocol):
         """Puts the fault right."""
 
     def named_dimensions(self, group: Any) -> dict[str, int]:
-        """What dimensions were to which firings, each with its edits, have given names.
+        """The former sizes, by their new name, of dimensions that firings have named. `group` has the edits of each firing.
 
         Raises:
             DoesNotFlow: one name would stand for two sizes, or there are too many names.
         """
 
     def follow(self, context: Any, edits: Any, sizes: dict[str, int]) -> None:
-        """Edits what has to follow where these dimensions are not of one size any more.
+        """Edits the nodes that depend on these dimensions, which no longer have one size.
 
         Raises:
-            DoesNotFlow: a node does not take them.
+            DoesNotFlow: a node does not support them.
         """
 
 

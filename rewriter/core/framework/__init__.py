@@ -1,1 +1,1 @@
-"""The framework that a model came from, as far as the model and its source file tell."""
+"""The framework that a model came from, as far as the model and its source file show it."""

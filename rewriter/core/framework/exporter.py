@@ -1,14 +1,16 @@
-"""Which exporter wrote a model: what it says, and what betrays it where it says nothing or another tool has signed over it.
+"""The exporter that wrote a model: from its signature, or from other traces if it is not signed or another tool has signed over
+it.
 
 Rules of one exporter must not touch the models of another, so this errs on the side of "unknown". MXNet 1.3 to 1.9 and today's
 Paddle sign nothing, but name the graph; ONNX Runtime's quantizer, optimizers and simplifiers put their own name in place of the
 exporter's and leave the graph's name alone.
 
-Names are those of frameworks (`mxnet`, `pytorch`, `tensorflow`, `paddle`, `sklearn`, `jax`, `caffe2`), since a rule is about
-what a framework means; the converter's own name (`tf2onnx`) is kept beside and can be asked for, too.
+The names are names of frameworks (`mxnet`, `pytorch`, `tensorflow`, `paddle`, `sklearn`, `jax`, `caffe2`), since a rule is
+about
+the meaning in a framework. The converter's own name (`tf2onnx`) is also kept, and rules can require it.
 
-Whether a rule is meant for a model at all is told by its exporter, its opset and IR range, and its need for source information.
-It is the first of the questions that `rewriter.core.matching` lists.
+A rule's exporter, its opset and IR range, and its need for source information decide whether the rule is meant for a model at
+all. This is the first of the questions that `rewriter.core.matching` lists.
 """
 
 from __future__ import annotations
@@ -65,8 +67,8 @@ def version_bounds(opsets: Mapping[str, int], naming: Iterable[tuple[str, bool]]
 
     Args:
         opsets: by domain.
-        naming: operators of the nodes, and whether they have a name; each needs to come once only.
-        names: those of nodes and initializers.
+        naming: operators of the nodes, and whether they have a name; each pair is needed only once.
+        names: the names of nodes and initializers.
     """
     opset = max((opsets[domain] for domain in ("", "ai.onnx") if domain in opsets), default=_LEAST_OPSET)
     if opset < _LEAST_OPSET or any(map(_OLD_HELPERS.fullmatch, names)):
@@ -76,7 +78,7 @@ def version_bounds(opsets: Mapping[str, int], naming: Iterable[tuple[str, bool]]
 
 def graph_bounds(graph: gs.Graph) -> Bounds:
     """`version_bounds` of a graph."""
-    constants = vars(graph).get("initializers")  # graphsurgeon prints an error where it is asked for more than it has
+    constants = vars(graph).get("initializers")  # graphsurgeon prints an error for a missing attribute
     if constants is None:
         constants = [tensor for node in graph.nodes for tensor in getattr(node, "inputs", ()) if hasattr(tensor, "values")]
     return version_bounds(
@@ -120,7 +122,7 @@ _SIGNED_OVER = (
     r"onnx-?sim\S*|onnx-?slim\S*|onnx-?optimizer|onnxconverter[-_]common"
 )
 
-# Graph names that one exporter gives; "main_graph" is too common to tell, also under the name of a tool.
+# Graph names that only one exporter writes; "main_graph" is too common, also under the name of a tool.
 _UNSIGNED = (
     (r"mxnet_converted_model", "mxnet"),
     (r"torch[-_]jit([-_]export)?", "pytorch"),
@@ -134,7 +136,8 @@ _DOMAINS = {"org.pytorch.aten": "pytorch", "pkg.onnxscript.torch_lib": "pytorch"
 
 
 SOURCE_FILES = {"mxnet": ("MXNet", "symbol file", "-symbol.json")}
-"""Exporters that leave things to the framework's own file: the name to show, that of the file, and what ends its name."""
+"""Exporters that leave information to the framework's own file: the names of framework and file to show, and the file's suffix.
+"""
 
 LISTING_EXPORTERS = ("mxnet", "caffe2")
 """They list every weight among the inputs, yet not the constants that they add themselves."""
@@ -145,11 +148,11 @@ class Exporter:
     """Who wrote a model.
 
     Attributes:
-        name: the framework in lower case, "" where it is unknown.
-        version: what the tool that signed says of its version ("2.13.0+cpu"), "" where nothing was signed.
+        name: the framework in lower case, "" if it is unknown.
+        version: the version in the signature ("2.13.0+cpu"), "" without a signature.
         tool: the converter that signed ("tf2onnx"), lower case, "" for none.
-        evidence: what tells: "producer_name", "graph name", "operator domain", or "".
-        bounds: what is known of the version, also where it is not written.
+        evidence: the source of the name: "producer_name", "graph name", "operator domain", or "".
+        bounds: the possible versions, also if the version is not written.
     """
 
     name: str = ""
@@ -186,12 +189,12 @@ def detect(graph: gs.Graph) -> Exporter:
 def identify(
     producer: str, version: str, graph_name: str, domains: Iterable[str], mxnet: Callable[[], Bounds] = lambda: Bounds(FIRST)
 ) -> Exporter:
-    """The exporter of a model, by what it says of itself.
+    """The exporter of a model, from the model's own fields.
 
     Args:
         producer, version: producer_name and producer_version.
         graph_name, domains: the name of the main graph, and the operator domains that the model imports.
-        mxnet: what the nodes tell of the version of MXNet; asked only of its models.
+        mxnet: returns the versions of MXNet that the nodes allow; called only for MXNet's models.
     """
     signed = _signed(producer, version)
     if signed is not None:
@@ -207,7 +210,7 @@ def identify(
 
 @lru_cache(maxsize=256)
 def _signed(producer: str, version: str) -> Exporter | None:
-    """The exporter of a model that it signed; None where nobody did, or a tool has signed over it."""
+    """The exporter that signed a model; None if the model is not signed, or a tool has signed over it."""
     producer, version = producer.strip().lower(), version.strip()
     if not producer or re.fullmatch(_SIGNED_OVER, producer):
         return None
@@ -217,9 +220,9 @@ def _signed(producer: str, version: str) -> Exporter | None:
 
 
 def informed(exporter: Exporter, framework: str, version: str) -> Exporter:
-    """The exporter with the version that the framework's own file tells, where the model is not signed.
+    """The exporter with the version in the framework's own file, if the model is not signed.
 
-    It wins over names that nodes have or lack, not over what its version cannot have written, or none could have exported.
+    This version overrides names that nodes have or lack. It is ignored if it could not write this model, or any model.
     """
     known = release(version) if version and framework == exporter.name and not exporter.version else None
     if known is None or known < FIRST or (exporter.bounds.below is not None and known >= exporter.bounds.below):
@@ -228,7 +231,7 @@ def informed(exporter: Exporter, framework: str, version: str) -> Exporter:
 
 
 def exporter_of(graph: gs.Graph, source: SourceInfo | None) -> Exporter:
-    """Who wrote a model, by all that it and the framework's own file tell."""
+    """The exporter of a model, from the model and the framework's own file."""
     found = detect(graph)
     return found if source is None else informed(found, source.framework, source.version)
 
@@ -238,11 +241,11 @@ def matches(exporter: Exporter, names: Sequence[str], versions: str | None = Non
 
     Args:
         exporter: whose model it is.
-        names: frameworks or converters of which one is enough; none means any.
+        names: frameworks or converters, one of which must match; an empty list means any.
         versions: clauses that must all hold, such as ">=1.3,<1.9"; None or "" means any.
 
     Returns:
-        True, or the reason why not, "the exporter is pytorch, not mxnet". What is unknown is a reason, too.
+        True, or the reason why not, "the exporter is pytorch, not mxnet". An unknown exporter or version is also a reason.
 
     Raises:
         RewriterError: `versions` cannot be read.
@@ -261,10 +264,10 @@ def matches(exporter: Exporter, names: Sequence[str], versions: str | None = Non
 
 @record(frozen=True, slots=True)
 class GuardedModel:
-    """What rules are held against before anything of them is tried.
+    """The facts about a model that rules are checked against before they are tried.
 
     Attributes:
-        ir_version: None where the model says none.
+        ir_version: None if the model has none.
         opsets: versions of ONNX's own operators in the model and its functions.
         has_source: whether the framework's own file is known.
     """

@@ -138,7 +138,7 @@ MatMul Max Mod Mul Neg NonMaxSuppression Not Or Pad Pow Range ReduceMean ReduceP
 Size Slice Split Sqrt Squeeze Sub Tanh Tile TopK Transpose Unsqueeze Where Xor
 """
 HELPERS = frozenset(_HELPERS.split())
-"""What exporters write beside the nodes that make a result: arithmetic on shapes, and operators taken apart."""
+"""Operators that exporters write in addition to the nodes of a result: arithmetic on shapes, and decomposed operators."""
 
 
 def exported_to(node: SourceNode) -> frozenset[str]:

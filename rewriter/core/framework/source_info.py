@@ -1,19 +1,20 @@
-"""What a framework's own file says about its nodes, by node name.
+"""The contents of a framework's own file about its nodes, by node name.
 
 An exporter drops attributes (MXNet's `fix_gamma`, `pooling_convention`) and output indices; the file that the framework saved
-beside the model still has them. A reader (`mxnet`, `table`) fills a `SourceInfo`; rules ask it through `attribute` and
+next to the model still has them. A reader (`mxnet`, `table`) fills a `SourceInfo`. Rules read it through `attribute` and
 `source_input`.
 
-**The join.** ONNX nodes are looked up by name, as the real exports of MXNet 1.3 to 1.9.1 need it; the first that answers wins:
+**The join.** ONNX nodes are looked up by name, as the real exports of MXNet 1.3 to 1.9.1 need it. The first way that finds a
+framework node wins:
 
-1. the node's name is that of a framework node (all exporters up to 1.8; in 1.9 the nodes that have a name at all);
+1. the node has the name of a framework node (all exporters up to 1.8; in 1.9 the nodes that have a name at all);
 2. its first output is named so (1.9 leaves most names empty and names the last node's output after the framework node);
 3. the first output is that name and an output index, where the framework node has several outputs (`sp0`, `sp1` of `sp`;
    helpers behind them, `split02_`, carry one more underscore);
 4. in files of MXNet 1.9 and later, the first output continues the name with an underscore (`fc1_gemm`, `ln0_rm1_out`): such a
-   node is one of several that stand for the framework node, whose attributes are its own. The longest name wins.
+   node is one of several that implement the framework node, whose attributes are its own. The longest name wins.
 
-Names that occur twice in the file answer nothing (in files of MXNet 1.9: the first keeps the name), except as
+Names that occur twice in the file find no node (in files of MXNet 1.9: the first keeps the name), except as
 `idx_<position>_<name>`, to which MXNet 1.9 renames them. Helper nodes of MXNet 1.5 to 1.8 (`flatten_3`, `transpose1_b`) bear no
 relation to a name and stay unknown.
 """
@@ -168,10 +169,10 @@ class SourceNode:
 
     Attributes:
         name: its name in the framework.
-        operator: its operator there ("BatchNorm"); `VARIABLE` for inputs and weights, "" where a table does not tell.
+        operator: its operator there ("BatchNorm"); `VARIABLE` for inputs and weights, "" if a table has none.
         attributes: attribute texts as the file has them.
         inputs: the edges (node name, output index) in operand order.
-        position: its place in the list of nodes, -1 where there is none.
+        position: its place in the list of nodes, -1 if there is none.
     """
 
     name: str
@@ -186,7 +187,7 @@ class SourceInfo:
 
     Attributes:
         path: where it was read ("" for none).
-        framework: "mxnet", or "" for a table; `version` is that of the framework that wrote the file, or "".
+        framework: "mxnet", or "" for a table; `version` is the version of the framework that wrote the file, or "".
         release: the first two numbers of `version`, () for none.
         nodes: by name.
         heads: outputs of the framework's graph as (node name, output index).
@@ -211,14 +212,14 @@ class SourceInfo:
         self._several = _outputs(self)
 
     def node_for(self, name: str, outputs: Sequence[str] = ()) -> str | None:
-        """The name of the framework node that an ONNX node stands for, or is a part of.
+        """The name of the framework node that an ONNX node implements, alone or with other nodes.
 
         Args:
-            name: the ONNX node's name, "" where it has none.
+            name: the ONNX node's name, "" if it has none.
             outputs: names of its outputs, in order.
 
         Returns:
-            A key of `nodes`, or None where the file does not tell.
+            A key of `nodes`, or None if the file has no such node.
         """
         first = next((output for output in outputs if output), "")
         return next(filter(self._operates, (name, first, *self._indexed(first), *self._helped(first))), None)
@@ -231,10 +232,10 @@ class SourceInfo:
             attribute: name of the attribute there.
             like: a value (the caller's default) by whose type the text is read: bool reads 'True', '1', 'true'; int, float
                 and str read theirs; a list reads '(3L, 3L)', '[3, 3]', '3'. None guesses from the text, which stays a str
-                where it is no literal.
+                if it is no literal.
 
         Returns:
-            The value ('None' gives None whatever `like` is, except a str), or why there is none.
+            The value ('None' is read as None unless `like` is a str), or why there is none.
         """
         node = self.nodes.get(key)
         if node is None:
@@ -250,7 +251,7 @@ class SourceInfo:
             return Missing.VALUE
 
     def source_input(self, key: str, index: int) -> tuple[str, int] | None:
-        """The edge (node name, output index) that feeds an operand of a framework node; None where the file does not tell."""
+        """The edge (node name, output index) that feeds an operand of a framework node; None if the file has no such edge."""
         node = self.nodes.get(key)
         if node is None or not 0 <= index < len(node.inputs):
             return None
@@ -282,7 +283,7 @@ class SourceInfo:
 
 
 def _by_name(nodes: Iterable[SourceNode], first_stays: bool) -> dict[str, SourceNode]:
-    """Nodes by name; those of one name get the names that MXNet 1.9 gives them, by position, and lose the shared one."""
+    """Nodes by name. Nodes that share a name lose it and get the names that MXNet 1.9 gives them, by position."""
     listed = list(nodes)
     found: dict[str, SourceNode] = {}
     shared: set[str] = set()

@@ -1,7 +1,7 @@
-"""Limits of time and memory: those of the work on one model, of the judges asked about it, and of this very process.
+"""Limits of time and memory: for the work on one model, for the checks of this model, and for this very process.
 
-A signal interrupts what Python does. Native code is interrupted only once it comes back; what judges models therefore runs in a
-process of its own (`child`), and in a batch the system ends a process that takes far too much.
+A signal interrupts Python code. Native code is interrupted only when it returns. So checks run in a process of their own
+(`child`), and in a batch the system ends a process that takes far too much.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ def size_text(size: int) -> str:
     return f"{size / 2**30:.3g} GiB" if size >= 2**30 else f"{size / 2**20:.3g} MiB"
 
 
-# What the judges of one model may take: time, together, and memory, each.
+# Limits for the judges (checks) of one model: time for all together, and memory for each.
 #
-# A judge that did not answer in time is not asked about other states of the same model, and each one gets at most half of the
-# time that is left: so one that hangs costs its own answer, and neither the others' nor the result.
+# A judge that did not answer in time does not check other states of the same model, and each judge gets at most half of the
+# remaining time. So a judge that hangs loses its own answer, but neither other answers nor the result.
 
 SECONDS = 60.0
 """For one model, by default."""
@@ -91,7 +91,7 @@ class Budget:
 
     Attributes:
         memory: bytes for the process of a judge.
-        silent: judges that did not answer, with what is to be said of them.
+        silent: judges that did not answer, with the message about each.
     """
 
     def __init__(self, seconds: float = SECONDS, most: int | None = None) -> None:
@@ -110,7 +110,7 @@ class Budget:
 
 
 class _Worked(threading.local):
-    """The budgets of the models that a thread works on, the last one innermost, and that of none."""
+    """The budgets of the models that a thread works on, the last one innermost, and the budget for no model."""
 
     def __init__(self) -> None:
         self.on: list[Budget] = []
@@ -121,7 +121,7 @@ _worked = _Worked()
 
 
 def current() -> Budget:
-    """That of the model which is worked on; of none, a whole one."""
+    """The budget of the model in work; without a model, a whole budget."""
     if _worked.on:
         return _worked.on[-1]
     _worked.none = _worked.none or Budget(most=share_of_machine(1))
@@ -143,7 +143,7 @@ def budgeted(budget: Budget) -> Iterator[Budget]:
 # An end to the work on one model, wherever it is.
 
 AGAIN = 1.0
-"""Seconds after which the signal comes again, should whoever catches everything have caught it, or nobody could."""
+"""Seconds after which the signal is repeated, in case a handler of all errors caught the first, or no code could."""
 
 BYTES = 1 << 25
 """Of a model file, for which a second more is allowed: reading, hashing and writing take their time."""
@@ -171,7 +171,7 @@ def allowed(path: str, seconds: float) -> float:
 
 
 def limit_processor(path: str, seconds: float | None) -> None:
-    """Has the system end this very process, whatever it is at, when a model takes far more of the processor than it may."""
+    """Has the system end this very process, at any point, if a model takes far more processor time than it may."""
     if seconds is not None:
         restrict_processor(3 * allowed(path, seconds) + 10)
 
@@ -188,7 +188,7 @@ def restrict_processor(seconds: float) -> None:
 
 @contextmanager
 def ended_after(seconds: float | None) -> Iterator[None]:
-    """Raises OutOfTimeError in whatever runs here after a time; None, another thread or another system: nothing happens."""
+    """Raises OutOfTimeError in the running code after a time. Does nothing for None, another thread or another system."""
     possible = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
     if seconds is None or not possible or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
@@ -232,15 +232,15 @@ STAGES = {
 
 @contextmanager
 def within_limits(seconds: float | None, memory: int | None, path: str = "") -> Iterator[None]:
-    """The limits of the work on one model; without `seconds` only its judges have one.
+    """The limits of the work on one model; without `seconds`, only its checks have a time limit.
 
     Args:
         seconds: of the clock.
         memory: bytes.
-        path: of the model, where nobody else says which one it is.
+        path: of the model, for error messages that do not already name it.
 
     Raises:
-        BeyondLimitsError: it was not done within them.
+        BeyondLimitsError: the work was not done within the limits.
     """
     of = f"{path}: " if path else ""
     try:

@@ -25,7 +25,7 @@ from rewriter.core.isolation.budget import current, restrict_processor, restrict
 from rewriter.core.isolation.signals import end_with_parent, signals_wait
 
 REQUESTS = 2_000
-"""After so many a child is worn: what native code forgets to give back is given back with it."""
+"""A child is worn after so many requests: its end frees memory that native code leaks."""
 
 GROWTH = 1 << 29
 """Bytes by which a child may grow before it is worn."""
@@ -75,11 +75,10 @@ class Child:
     """A forked process that calls one function for each request.
 
     Args:
-        call: gets what `ask` was given; must not raise, but for MemoryError. Its result is pickled. What it changes, changes in
-            the child only.
+        call: gets the arguments of `ask`; may raise MemoryError only. Its result is pickled. Its changes stay in the child.
 
     Attributes:
-        worn: whether it answered so much, or has grown so much, that it is to be closed when nothing in it is needed any more.
+        worn: whether the child answered so much, or has grown so much, that it is to be closed when it is not needed any more.
     """
 
     def __init__(self, call: Callable[..., Any]) -> None:
@@ -88,7 +87,7 @@ class Child:
         self._parent = 0
         self._socket: socket.socket | None = None
         self._one = threading.Lock()
-        self._pending = False  # a request whose answer nobody has read
+        self._pending = False  # whether the answer to a request was not read
         self.worn = False
 
     def ask(self, seconds: float, *arguments: Any, most: int | None = None) -> Any:
@@ -107,7 +106,7 @@ class Child:
 
     def _ask(self, seconds: float, arguments: tuple[Any, ...], most: int | None) -> Any:
         large = any(isinstance(argument, bytes) and len(argument) >= LARGE for argument in arguments)
-        if large or self._pending:  # whoever was interrupted has left an answer, which is not that to this request
+        if large or self._pending:  # an interrupted request left its answer in the socket
             self._end()
         request = seconds, most, arguments
         self._pending = True
@@ -122,7 +121,7 @@ class Child:
             raise TooSlow(f"did not answer within {seconds:.3g} s") from None
         except (OSError, EOFError):
             raise ending(os.waitstatus_to_exitcode(self._forget()), most, seconds) from None
-        except BaseException:  # nobody waits for an answer any more
+        except BaseException:  # the answer is not needed any more
             self._end()
             raise
         self._pending = False
@@ -185,7 +184,7 @@ class Child:
 
 
 def ending(code: int, most: int | None, seconds: float) -> NoAnswer:
-    """What is to be said of a process that ended without an answer, by its exit code, or its signal below zero."""
+    """The error for a process that ended without an answer, from its exit code, or its signal as a negative number."""
     if code >= 0:
         return Crashed(f"crashed ({code})")
     if -code in (signal.SIGALRM, signal.SIGXCPU):
@@ -200,12 +199,12 @@ def _needs(most: int | None) -> str:
 
 
 def _forked() -> int:
-    """`os.fork`, of which the child hears of no signal before it has settled."""
+    """`os.fork`; the child gets no signal before it has settled."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     number = -1
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of other threads, of which the child needs none
+            warnings.simplefilter("ignore", DeprecationWarning)  # about other threads; the child needs none
             number = os.fork()
     finally:
         if number != 0:
@@ -232,10 +231,10 @@ def _serve(connection: socket.socket, call: Callable[..., Any], request: Request
 
 
 def _settle(*, tied: bool) -> Callable[[], object]:
-    """Makes the child one that does not outlive its parent, and whose last words nobody hears.
+    """Makes the child end with its parent, and silences its standard error.
 
     Returns:
-        What sends off that which native code has printed to the standard output, as ONNX does its warnings.
+        A function that flushes the standard output of native code; ONNX prints its warnings there.
     """
     faulthandler.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
@@ -256,7 +255,7 @@ def _settle(*, tied: bool) -> Callable[[], object]:
 
 @contextmanager
 def _ended_after(seconds: float) -> Iterator[None]:
-    """Ends this very process after a time, also in the midst of native code and when nobody is left to end it."""
+    """Ends this very process after a time, also inside native code and if the parent is gone."""
     signal.setitimer(signal.ITIMER_REAL, seconds + 1)
     restrict_processor(2 * seconds + 2)
     yield

@@ -59,7 +59,7 @@ def _possible() -> bool:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Whatever is started meanwhile never hears of Ctrl-C, not even while it imports; the parent hears of it afterwards."""
+    """Processes that are started meanwhile never get Ctrl-C, not even while they import. The parent gets it afterwards."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -102,7 +102,7 @@ class Process:
         with uninterrupted():
             self._process.start()
         theirs.close()
-        self.send((dict(os.environ), shared))  # were it an argument, nobody would hear of a process that cannot begin
+        self.send((dict(os.environ), shared))  # as an argument, it would hide a process that cannot begin
 
     def send(self, message: object) -> None:
         """Sends a message; that a process has died meanwhile is found out when its answer is read."""
@@ -110,19 +110,19 @@ class Process:
             self.connection.send(message)
 
     def end(self) -> int | None:
-        """Waits for the process, which has ended or will now, since nobody sends anything any more; its exit code."""
+        """Closes the connection, so that the process ends if it has not, and waits for it. Returns its exit code."""
         self.connection.close()
         self._process.join()
         return self._process.exitcode
 
     def kill(self) -> None:
-        """Ends it at once, whatever it is at."""
+        """Ends the process at once, at any point."""
         self._process.kill()
         self.end()
 
     @staticmethod
     def stop(processes: Iterable[Process]) -> None:
-        """Ends processes together, whatever they are at; they may clean up first."""
+        """Ends processes together, at any point; they may clean up first."""
         ending = list(processes)
         for one in ending:
             one.connection.close()

@@ -1,8 +1,9 @@
-"""Signals that wait while a process is started or ended: Ctrl-C, the end of a time limit and the word to stop come afterwards.
+"""Signals that wait while a process is started or ended: Ctrl-C, the end of a time limit and the request to stop come
+afterwards.
 
-Python runs hooks in `os.fork` that take locks, among them that of `logging`, and swallows what is raised in them. If a handler
-raises there, its signal is lost and the lock stays taken: the next fork of another thread then waits for ever. That a thread
-blocks signals is not enough, since the system gives them to another thread, and Python runs the handler in the main thread.
+Python runs hooks in `os.fork` that take locks, such as the lock of `logging`, and swallows errors raised in them. If a handler
+raises there, its signal is lost and the lock stays taken: the next fork of another thread then waits for ever. Blocking signals
+in a thread is not enough, since the system gives them to another thread, and Python runs the handler in the main thread.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 
 class _Gate:
-    """Stands before the handlers of signals.
+    """Delays the handlers of signals.
 
     Attributes:
         waiting: the signals that wait; None lets them pass.
@@ -40,7 +41,7 @@ class _Gate:
 
 @contextmanager
 def signals_wait() -> Iterator[None]:
-    """No handler of a signal runs meanwhile; those of signals that came run at the end. Other threads never run handlers."""
+    """No signal handler runs meanwhile; the handlers of signals that came run at the end. Other threads never run handlers."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -79,7 +80,7 @@ def end_with_parent(number: int) -> None:
             ctypes.CDLL(None).prctl(_DEATH_SIGNAL, number)
 
 
-# Ctrl-C and the end that a system asks for: noted while processes work, so that what is done is kept, told and reported.
+# Ctrl-C and the system's request to end: noted while processes work, so that finished work is kept, printed and reported.
 
 
 class Interrupted(KeyboardInterrupt):
