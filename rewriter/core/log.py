@@ -59,7 +59,7 @@ class Box:
 
 @record(frozen=True, slots=True)
 class View:
-    """Some nodes of one graph. `given` are their tensors that are graph inputs, `wanted` their tensors that are graph outputs."""
+    """Some nodes of one graph. `given` are the graph inputs among their tensors, `wanted` the graph outputs."""
 
     boxes: tuple[Box, ...] = ()
     given: tuple[Port, ...] = ()

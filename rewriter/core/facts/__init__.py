@@ -1,1 +1,1 @@
-"""What is known of each tensor: element types, shapes, and the values of those that carry shapes."""
+"""Facts about each tensor: element types, shapes, and the values of tensors that carry shapes."""

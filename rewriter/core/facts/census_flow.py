@@ -1,7 +1,7 @@
 """Element types and ranks of the operands of each kind of node, followed through a census from the inputs on.
 
-The forecast reads them before a graph is built. Only what the facts of a loaded model would say, too, is said here;
-everything else is unknown, as is what is in subgraphs and functions.
+The forecast reads them before a graph is built. A type or rank is known here only if the facts of the loaded model would also
+have it. All others are unknown, as are types and ranks in subgraphs and functions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LONG = 1000
 
 MAX_OUTPUT_TYPES = 1 << 15
 _output_types: dict[tuple[object, ...], tuple[Mapping[str, Any], tuple[int, ...]]] = {}
-"""What comes out of nodes of one form with operands of these types, in models without functions."""
+"""The output types of nodes of one form with operands of these types, in models without functions."""
 
 
 class _Conflict(Exception):
@@ -40,8 +40,8 @@ class _Conflict(Exception):
 
 
 def follow_types(census: Census, table: Mapping[str, Any]) -> bool:
-    """Fills `output_types` and `declared_outputs` of all kinds. False when names are used in ways that cannot be followed; then
-    it means nothing.
+    """Fills `output_types` and `declared_outputs` of all kinds. False if names are used in ways that cannot be followed; then
+    the result is invalid.
 
     Args:
         table: of `language.cache.operator_table`.
@@ -63,7 +63,7 @@ def follow_types(census: Census, table: Mapping[str, Any]) -> bool:
 
 
 def _declared_outputs(body: Body) -> dict[bytes, int]:
-    """What is declared of the outputs of a graph, by name; both where it is declared twice."""
+    """The declared types of the outputs of a graph, by name; both types if a name is declared twice."""
     found: dict[bytes, int] = dict.fromkeys([name for name, _ in body.outputs], 0)
     for name, dtype in (*body.infos, *body.outputs):
         if name in found:
@@ -127,7 +127,7 @@ class _TypeFlow:
         return found[1]
 
     def output(self, kind: NodeKind, operands: tuple[int, ...], i: int) -> int:
-        """What output i of an ordinary node may be."""
+        """The possible types of output i of an ordinary node."""
         if self.foreign(kind):
             return ANY
         if kind.op == "Constant":
@@ -138,7 +138,7 @@ class _TypeFlow:
         _, outputs, repeats, forms, _ = entry
         names, count = kind.attrs.keys(), len(operands)
         if not any(least <= count <= most and names <= known for least, most, known in forms):
-            return ANY  # inference is lost here, as it is on every node that ONNX does not know in this form
+            return ANY  # inference fails here, as on every node whose form ONNX does not define
         if i >= len(outputs) and not (repeats and outputs):
             return ANY
         bits, sources = outputs[min(i, len(outputs) - 1)]
@@ -148,7 +148,7 @@ class _TypeFlow:
                 return bits_of(named[0]) if isinstance(named[0], int) and i == 0 else ANY if i == 0 else bits
             if traits(kind.op).dtype == "value":
                 if operands != (_INT64,):
-                    return ANY  # of another shape than a list of lengths inference says nothing
+                    return ANY  # inference needs a list of lengths
                 return bits_of(kind.dtype) if "value" in kind.attrs else _FLOAT
         for source in sources:
             for operand in operands[source : source + 1] if source >= 0 else operands[-1 - source :]:
@@ -156,7 +156,7 @@ class _TypeFlow:
         return bits or ANY
 
     def through(self, kind: NodeKind, operands: tuple[int, ...], count: int, declared: Mapping[bytes, int]) -> Iterable[int]:
-        """What comes out of a node with bodies, which are followed on the way."""
+        """The output types of a node with bodies, which are followed on the way."""
         loop, scan = (kind.op == op and not kind.domain for op in ("Loop", "Scan"))
         inner_types: dict[int, int] = {}
         if loop or scan:
@@ -189,12 +189,12 @@ _BROADCASTS_ALL = 8
 
 
 def follow_ranks(census: Census) -> bool:
-    """Fills `ranks` of all kinds. False where a name is defined twice; then it means nothing."""
+    """Fills `ranks` of all kinds. False if a name is defined twice; then the result is invalid."""
     known: dict[bytes, int | None] = {b"": OMITTED, **census.graph.ranks}
     infos = {name for name, _ in census.graph.infos}
     for name, _ in census.graph.inputs:
         if name in infos:
-            known[name] = None  # which of the two declarations counts is not for this to say
+            known[name] = None  # which of the two declarations counts is not decided here
     defined = {name for part in (census.graph.inputs, census.graph.constants) for name, _ in part}
     flow = _RankFlow(census)
     missing = object()

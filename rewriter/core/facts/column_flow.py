@@ -72,7 +72,7 @@ def _place(columns: list[Column], place: int) -> tuple[int, int]:
 
 
 class _ColumnTypes:
-    """What each tensor is, as the number of a set of types; 0 is no operand, 1 one that is left out."""
+    """The types of each tensor, as the number of a set of types; 0 is no operand, 1 an operand that is left out."""
 
     def __init__(self, body: Body, columns: Columns, links: Links) -> None:
         self.columns = columns
@@ -112,7 +112,7 @@ class _ColumnTypes:
     def round(
         self, outputs: Outputs, foreign: Callable[[NodeKind], bool]
     ) -> tuple[list[tuple[NodeKind, tuple[int, ...], tuple[int, ...]]], bool]:
-        """What the kinds make of operands as they are guessed now, and whether that is what was guessed of the outputs."""
+        """The outputs of the kinds for the present guesses of operands, and whether they agree with the guesses of outputs."""
         case_of, cases = self._cases()
         found = [(kind, operands, tuple([outputs(kind, operands, i) for i in range(count)])) for kind, operands, count in cases]
         alien = np.array([foreign(kind) for kind, _, _ in cases], bool)
@@ -159,7 +159,7 @@ class _ColumnTypes:
         ]
 
     def _joined(self, computed: IntArray, declared: IntArray, alien: Mask) -> IntArray:
-        """What is made, together with what is declared where that says something else."""
+        """The computed types, joined with the declared types if those differ."""
         differ = np.flatnonzero((declared > 0) & (declared != computed))
         if not len(differ):
             return computed

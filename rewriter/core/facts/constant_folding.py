@@ -1,8 +1,8 @@
 """Arrays of nodes whose operands are constant, for the few operators that move weights about or compute their shape.
 
-This serves rules that ask "is it constant, and what is in it" (`const w`), so only operators are folded whose result is the
-same, bit for bit, in every runtime. The result must have the type that was inferred before anything was computed: a file cannot
-make it larger than its cap.
+This serves rules that require a constant and read it (`const w`), so only operators are folded whose result is the same, bit
+for bit, in every runtime. The result must have the type that was inferred before anything was computed: a file cannot make it
+larger than its cap.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_MOVED = 1 << 24
 """Elements of the largest result that is made from weights of its size."""
 
 MOST_MADE = 1 << 20
-"""Elements of the largest result that is made from next to nothing (ConstantOfShape, Expand, Range, Tile)."""
+"""Elements of the largest result that is made from small operands (ConstantOfShape, Expand, Range, Tile)."""
 
 _BFLOAT16 = 16
 _PLAIN = INTEGERS | FLOATS | {_BFLOAT16}
@@ -39,7 +39,7 @@ class CannotFold(Exception):
 
 @record(slots=True)
 class Operands:
-    """What a folding function works on: the node's facts, its operands' arrays, the type and shape the result must have."""
+    """The arguments of a folding function: the node's facts, its operands' arrays, the type and shape the result must have."""
 
     facts: NodeFacts
     arrays: Sequence[Array | None]
@@ -80,7 +80,7 @@ def foldable(facts: NodeFacts, output: TensorType) -> bool:
 
 
 def fold(facts: NodeFacts, arrays: Sequence[Array | None], output: TensorType) -> Array | None:
-    """The first output's array; None where the operands do not lead to one (an index out of range, a division by 0).
+    """The first output's array; None if the operands lead to none (an index out of range, a division by 0).
 
     Args:
         facts: of a node and output that are `foldable`.
@@ -92,7 +92,7 @@ def fold(facts: NodeFacts, arrays: Sequence[Array | None], output: TensorType) -
 def _result(
     function: Folding, facts: NodeFacts, arrays: Sequence[Array | None], output: TensorType, *, rounded: bool
 ) -> Array | None:
-    """What a function makes of arrays, where it is of the type and shape that it must have; a rounded one gets the type."""
+    """The result of a function, if it has the type and shape that it must have; a rounded result gets the type."""
     dtype = numpy_dtype(output.dtype or 0)
     if dtype is None or output.shape is None:
         return None
@@ -239,14 +239,15 @@ FUNCTIONS: dict[str, Folding] = {
     "range": _range,
     "dequantize": _dequantize,
 }
-"""What makes the first output of its operands' arrays, by the name in `operator_traits`."""
+"""Functions that compute the first output from the operands' arrays, by the name in `operator_traits`."""
 
 _OF_NUMBERS = frozenset((*_ARITHMETIC, "reciprocal", "divide"))
 
 
 # Arrays of nodes whose operands are constant, for operators whose results differ between runtimes in the last places.
 #
-# `constant_folding` answers "is it constant" for every rule, so it has only operators that are the same bit for bit everywhere.
+# `constant_folding` decides for every rule which tensors are constant, so it has only operators that are the same bit for bit
+# everywhere.
 # This serves rules that replace one node by its result, and say so: sums, powers and waves are computed in double precision
 # and rounded once. The sizes of the result and of the work are bounded before anything is computed.
 
@@ -255,7 +256,7 @@ MOST_WORK = 1 << 24
 
 
 def computed(facts: NodeFacts, arrays: Sequence[Array | None], output: TensorType) -> Array | None:
-    """The first output's array; None where the operator is not known, the result is too large, or the operands lead to none.
+    """The first output's array; None if the operator is not known, the result is too large, or the operands lead to none.
 
     Args:
         facts: of the node.
@@ -413,4 +414,4 @@ ROUNDED_FUNCTIONS: dict[str, Folding] = {
     "triangle": _triangle,
     "running_sum": _running_sum,
 }
-"""The same for what is rounded."""
+"""Functions whose result is rounded, by the same name."""

@@ -1,6 +1,6 @@
-"""From what is known of a node's operands to what is known of its outputs; and what is known of tensors that no node makes.
+"""Derives the facts of a node's outputs from the facts of its operands, and the facts of tensors that no node makes.
 
-All pure: `facts.py` keeps the results and decides what to derive when.
+All functions are pure: `facts.py` keeps the results and decides what to derive when.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ Array = np.ndarray[Any, Any]
 
 
 class Fact(NamedTuple):
-    """What is known of a tensor.
+    """The facts of a tensor.
 
-    `mark` is None for what is no constant; two constants with the same mark have the same contents.
+    `mark` is None if it is no constant; two constants with the same mark have the same contents.
     """
 
     type: TensorType = UNKNOWN_TYPE
@@ -69,7 +69,7 @@ def declared_type(tensor: gs.Tensor) -> TensorType:
 
 
 def _without_lengths(kind: onnx.TypeProto) -> onnx.TypeProto:
-    """A type of sequences, optionals or maps; no runtime looks at the lengths of what is inside."""
+    """A type of sequences, optionals or maps; no runtime checks the lengths of the tensors inside."""
     result = onnx.TypeProto()
     result.CopyFrom(kind)
     inner = result
@@ -81,7 +81,7 @@ def _without_lengths(kind: onnx.TypeProto) -> onnx.TypeProto:
 
 
 def initializer_fact(tensor: gs.Constant, mark: int, overridable: bool) -> Fact:
-    """What is known of an initializer; of one that a caller may override, only the type that the inputs declare."""
+    """The facts of an initializer; if a caller may override it, only the type that the inputs declare."""
     known = declared_type(tensor)
     if overridable:
         shape = clean(declared(tensor.infos[:1]).shape) if isinstance(tensor, Constant) else None
@@ -96,7 +96,7 @@ def initializer_fact(tensor: gs.Constant, mark: int, overridable: bool) -> Fact:
 
 
 def constant_node_array(node: gs.Node) -> Array | None:
-    """What a Constant node holds, in whichever of its attributes; None when that is unreadable or a reference."""
+    """The value of a Constant node, from any of its attributes; None if it is unreadable or a reference."""
     name, value = next(iter(node.attrs.items()), ("", None))
     try:
         if isinstance(value, gs.Constant):
@@ -118,7 +118,7 @@ _PLAIN_ATTRIBUTES: Mapping[str, Any] = {
 
 
 def constant_node_fact(node: gs.Node, mark: int) -> Fact:
-    """What is known of the output of a Constant node; a tensor that carries no shape is not loaded."""
+    """The facts of the output of a Constant node; a tensor that carries no shape is not loaded."""
     value = next(iter(node.attrs.values()), None)
     if isinstance(value, gs.Constant):
         return initializer_fact(value, mark, overridable=False)
@@ -166,11 +166,11 @@ def node_facts(
 def output_facts(
     facts: NodeFacts, imports: Mapping[str, int], operands: Sequence[Fact | None], arrays: Callable[[], list[Array | None]]
 ) -> tuple[list[Fact], bool]:
-    """What is known of each output of an ordinary node, and whether what the file declares of them went into it.
+    """The facts of each output of an ordinary node, and whether declarations of the file went into them.
 
     Args:
         facts, imports, operands: as in `node_facts`.
-        arrays: the arrays of all operands; called only where all are constant and the result is small enough to carry a shape.
+        arrays: the arrays of all operands; called only if all are constant and the result is small enough to carry a shape.
     """
     types, adds = output_types(facts, imports), False
     for i, tensor in enumerate(facts.node.outputs):
@@ -248,10 +248,10 @@ def array_of_value(fact: Fact) -> Array | None:
     return None if items is None or dtype is None or fact.value is None else np.array(items, dtype).reshape(fact.value.shape)
 
 
-# What was derived for one node holds for every node that looks the same to the rules of derivation.
+# The facts derived for one node hold for every node that looks the same to the rules of derivation.
 #
 # Deep models repeat themselves: thousands of nodes of one operator, with equal attributes, work on operands of equal types.
-# Deriving what such a node gives takes 20 to 50 microseconds, telling that it is such a node takes two.
+# Deriving the outputs of such a node takes 20 to 50 microseconds, recognising the node takes two.
 
 A = onnx.AttributeProto
 _MOST = 1 << 15  # different nodes that are remembered
@@ -265,7 +265,7 @@ _known: dict[Hashable, tuple[list[Fact], list[int]]] = {}
 
 
 def facts_of_look(view: Hashable, node: gs.Node) -> list[Fact] | None:
-    """What was derived for a node of this look; None for one that must be derived by itself."""
+    """The facts derived for a node of this look; None if the node must be derived by itself."""
     found = _known.get(view)
     if found is None or (found[1] and _declares_more(found[1], node)):
         return None
@@ -273,7 +273,7 @@ def facts_of_look(view: Hashable, node: gs.Node) -> list[Fact] | None:
 
 
 def remember_look(view: Hashable, facts: list[Fact]) -> None:
-    """Notes what followed from a look alone, without what the file declares of a node's outputs."""
+    """Notes the facts that follow from a look alone, without the declarations of a node's outputs."""
     if len(repr(view)) > _LONGEST:
         return
     if len(_known) >= _MOST:
@@ -323,5 +323,5 @@ def _attributes(node: gs.Node) -> Hashable | None:
 
 
 def _declares_more(places: Sequence[int], node: gs.Node) -> bool:
-    """Whether what the file declares of an output, at one of these places, may add to what follows from the operands."""
+    """Whether the declaration of an output, at one of these places, may add to the facts from the operands."""
     return any(place < len(node.outputs) and declared_type(node.outputs[place]) != UNKNOWN_TYPE for place in places)

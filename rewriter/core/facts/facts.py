@@ -47,9 +47,9 @@ from rewriter.core.onnxfile.tensors import UNKNOWN_TYPE, Dim, TensorType, join, 
 
 # Types that cross the border of a subgraph: from an `If`, `Loop` or `Scan` into its bodies and back.
 #
-# What a Loop carries may change its shape from one iteration to the next, so a body knows the element type of what comes in but
-# of the shape only the rank, and the loop's result has what the first value and the body's result have in common. What a Scan
-# carries keeps its shape.
+# A value that a Loop carries may change its shape between iterations. So in the body, its element type and its rank are known,
+# but not its lengths, and the loop's result has only the facts that the first value and the body's result share. A value that
+# a Scan carries keeps its shape.
 
 _INT64, _BOOL = 7, 9
 
@@ -73,9 +73,9 @@ def body_input(
 
     Args:
         node: the owner, whose operands have `types`.
-        i: which input.
-        types: see there.
-        declared: what the body declares of it; `ends`: and of its outputs.
+        i: the position of the input.
+        types: see `node`.
+        declared: the body's declaration of the input; `ends`: its declarations of the outputs.
     """
     if node.op == "Loop":
         if i < 2:
@@ -96,7 +96,9 @@ def body_input(
 
 
 def _carried(first: Sequence[TensorType], declared: TensorType, last: Sequence[TensorType]) -> TensorType:
-    """What a Loop's body gets from the iteration before, of the rank on which the first value and both declarations agree."""
+    """The type that a Loop's body gets from the iteration before; its rank is known if the first value and both declarations
+    agree.
+    """
     if not first or not last:
         return TensorType(declared.dtype)
     if first[0].other:
@@ -146,7 +148,7 @@ def _scan(node: gs.Node, types: Sequence[TensorType], results: Sequence[Sequence
 
 
 def _after(first: TensorType, last: TensorType) -> TensorType:
-    """Type of what a loop carried, after any number of iterations."""
+    """The type of a value that a loop carried, after any number of iterations."""
     both = join(first, last)
     return TensorType(last.dtype if last.dtype is not None else first.dtype, both.shape) if not both.other else both
 
@@ -177,14 +179,13 @@ def _axis(node: gs.Node, name: str, i: int) -> int | None:
 __all__ = ["Facts", "ShapeValue"]
 
 Array = np.ndarray[Any, Any]
-_SMALL = 1 << 16  # folded arrays up to this size are kept, larger ones only while somebody else holds them
+_SMALL = 1 << 16  # folded arrays up to this size are kept, larger ones only while other references exist
 
 
 class Facts:
     """Facts of the tensors of an indexed graph.
 
-    All questions take a tensor of the graph; of one that the graph does not know, they answer what it declares. Nothing raises
-    on broken graphs.
+    All queries take a tensor of the graph; for other tensors, they return its declaration. No query raises on broken graphs.
     """
 
     def __init__(self, index: GraphIndex, overridable: Collection[str] = ()) -> None:
@@ -211,7 +212,7 @@ class Facts:
         return self.fact(tensor).type.shape
 
     def value(self, tensor: gs.Tensor) -> ShapeValue | None:
-        """The partially known items of a short tensor of rank 0 or 1; None when nothing is known of them."""
+        """The partially known items of a short tensor of rank 0 or 1; None if no item is known."""
         return self.fact(tensor).value
 
     def is_constant(self, tensor: gs.Tensor) -> bool:
@@ -225,13 +226,13 @@ class Facts:
         return self._array(tensor)
 
     def computed(self, node: gs.Node) -> Array | None:
-        """What a node of constants gives as its first output, where that is bounded; see `constant_folding.computed`."""
+        """The first output of a node of constants, if its size is bounded; see `constant_folding.computed`."""
         arrays = [self._array(t) if t.name else None for t in node.inputs]
         facts = node_facts(node, self.index.scope(node).opsets, self._operands(node, None), lambda i: arrays[i])
         return constant_folding.computed(facts, arrays, self.fact(node.outputs[0]).type)
 
     def declared(self, tensor: gs.Tensor) -> tuple[int | None, tuple[Dim, ...] | None]:
-        """Element type and shape as the file says them; (None, None) for what is no tensor."""
+        """Element type and shape as the file declares them; (None, None) if the value is no tensor."""
         known = declared_type(tensor)
         return known.dtype, known.shape
 
@@ -248,7 +249,7 @@ class Facts:
         return bool(self._facts)
 
     def known(self, tensor: gs.Tensor) -> Fact | None:
-        """What was found before; nothing is looked for."""
+        """The facts that were found before, without a search."""
         return self._facts.get(id(tensor))
 
     def known_among(self, tensors: Iterable[gs.Tensor]) -> list[gs.Tensor]:
@@ -275,7 +276,7 @@ class Facts:
                 continue
             node = self.index.producer(tensor)
             step = id(tensor) if node is None else id(node)
-            if step not in begun:  # a second visit computes, also where a cycle left an operand open
+            if step not in begun:  # a second visit computes, also if a cycle left an operand open
                 begun.add(step)
                 missing = [t for t in self._rests_on(tensor, node) if id(t) not in facts and t.name]
                 if missing and (missing := [t for t in missing if self._step(t) not in begun]):
@@ -396,7 +397,7 @@ class Facts:
         known = None if view is None else facts_of_look(view, node)
         if known is not None:
             return known
-        unseen = False  # whether anything was looked at that the view does not show
+        unseen = False  # whether anything was read that the view does not show
 
         def constant(i: int) -> Array | None:
             nonlocal unseen
@@ -422,8 +423,8 @@ class Facts:
         return mark
 
     def replace_constant(self, old: gs.Tensor, new: gs.Tensor, array: Array) -> None:
-        """Notes that a new constant holds `array` and is read in the place of `old`. Where `old` was computed from constants to
-        the same values, facts that rest on them stay as they are.
+        """Notes that a new constant holds `array` and is read in the place of `old`. If `old` was computed from constants to
+        the same values, facts that depend on it stay as they are.
         """
         fact, before = self._facts.get(id(old)), self._kept(old)
         if fact is None or fact.mark is None or before is None or not isinstance(new, gs.Constant):
@@ -434,7 +435,7 @@ class Facts:
     # --- arrays ------------------------------------------------------------------------------------------------------------
 
     def _array(self, wanted: gs.Tensor) -> Array | None:
-        """The array of a tensor known to be constant, made from its operands' arrays where it is folded."""
+        """The array of a tensor known to be constant, made from its operands' arrays if it is folded."""
         arrays: dict[int, Array | None] = {}
         stack, begun = [wanted], set[int]()
         while stack:
@@ -494,8 +495,9 @@ def _loaded(tensor: gs.Tensor) -> Array | None:
 
 # How facts follow the edits of a graph.
 #
-# From the tensors that an edit touched, in execution order, each node that can see a change is looked at again, and what
-# follows only if its outputs' facts are really others. A body comes before the node that owns it, and the body's inputs before
+# From the tensors that an edit touched, in execution order, each node that depends on a change is derived again, and the
+# nodes behind it only if the facts of its outputs really differ. A body comes before the node that owns it, and the body's
+# inputs before
 # the body.
 
 _MOST_VISITS = 16  # of one node in one refresh; more come only from a graph with cycles, whose facts need not settle

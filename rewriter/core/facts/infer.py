@@ -91,7 +91,7 @@ CHECKS: dict[str, Callable[[NodeFacts], bool]] = {
     "RMSNormalization": _axis_in_rank,
     "Split": _as_many_parts_as_outputs,
 }
-"""Operator → what has to hold of a node before it is inferred."""
+"""Operator → the check that a node must pass before it is inferred."""
 
 
 A = onnx.AttributeProto
@@ -102,15 +102,15 @@ MOST_DIMENSIONS = 64
 """Of a tensor whose shape is followed, as many as NumPy has. Only in a cycle an operator adds dimensions without end."""
 
 _BOOL = 9
-_MOST_CACHED = 1 << 14  # bytes of a node and its constants; trees and lookup tables are asked for once anyway
+_MOST_CACHED = 1 << 14  # bytes of a node and its constants; trees and lookup tables are inferred once anyway
 _NAMES = tuple((f"i{i}", f"o{i}") for i in range(64))
 
 
 def output_types(facts: NodeFacts, imports: Mapping[str, int]) -> list[TensorType]:
-    """What follows for each output from the operands; unknown where nothing does.
+    """The type of each output that follows from the operands, else unknown.
 
     Args:
-        facts: the node; operators of other domains than ONNX's own, or of a domain that `imports` lacks, give nothing.
+        facts: the node; operators of other domains than ONNX's own, or of a domain that `imports` lacks, give unknown types.
         imports: opset version by domain.
     """
     found = corrected(facts, _inferred(facts, imports))
@@ -211,7 +211,7 @@ def _bare_message(op: str, domain: str, operands: tuple[bool, ...], outputs: tup
 
 
 def plain_attributes(node: gs.Node) -> Iterable[A] | None:
-    """The attributes of a node as messages; None where one is a subgraph, refers to one of a function, or is too large."""
+    """The attributes of a node as messages; None if one is a subgraph, refers to a function's attribute, or is too large."""
     attributes = _untouched(node)
     return _written(node, node.op, node.domain or "") if attributes is None else attributes
 
@@ -262,13 +262,13 @@ def _infer(
     imports: tuple[tuple[str, int], ...],
 ) -> Mapping[str, TensorType] | None:
     """Output types by the operator's schema, or with `other_versions` by the nearest that fits; None for a failure."""
-    # an unknown type is written as an empty one: where an operand has none at all, some operators follow a null pointer
+    # an unknown type is written as an empty one: if an operand has none at all, some operators follow a null pointer
     operand_types = {_NAMES[i][0]: encode(kind) for i, kind in enumerate(types) if kind is not None}
     operand_data = {_NAMES[i][0]: tensor for i, tensor in data if tensor}
     for schema in _fitting(domain, op, version, message) if other_versions else _schema(domain, op, version):
         try:
             found = schema._infer_node_outputs(message, operand_types, operand_data, {}, dict(imports), onnx.IR_VERSION)
-        except Exception:  # C++ raises several unrelated classes for what it cannot infer; the next way is tried
+        except Exception:  # C++ raises several unrelated classes if it cannot infer a node; the next way is tried
             continue
         return {name: decode(data) for name, data in found.items()}
     return None
@@ -281,9 +281,9 @@ def _schema(domain: str, op: str, version: int) -> tuple[Any, ...]:
 
 
 def _fitting(domain: str, op: str, version: int, message: bytes) -> list[Any]:
-    """Schemas of other versions that know all attributes of the node, the nearest version first.
+    """Schemas of other versions that have all attributes of the node, the nearest version first.
 
-    Where the present one knows them too, only newer ones: they differ in the element types they allow.
+    If the present schema also has them, only newer ones: they differ in the element types they allow.
     """
     names = {attribute.name for attribute in onnx.NodeProto.FromString(message).attribute}
     present = _schema(domain, op, version)
@@ -303,7 +303,7 @@ Shapes = list[Shape | None]
 
 
 def corrected(facts: NodeFacts, found: list[TensorType]) -> list[TensorType]:
-    """The inferred types of all outputs of a node, without what is wrong in their shapes."""
+    """The inferred types of all outputs of a node, without wrong parts of their shapes."""
     correct = None if facts.domain else pick(CORRECTIONS, facts.op)
     if correct is None:
         return found
@@ -336,7 +336,7 @@ def _ceiled(facts: NodeFacts, shape: Shape) -> Shape:
 
 
 def _resize(facts: NodeFacts, shapes: Shapes) -> Shapes:
-    """A length times a scale: unknown where it is rounded differently in single and in double precision."""
+    """A length times a scale: unknown if it is rounded differently in single and in double precision."""
     source, shape = facts.shape(0), shapes[0]
     scales = facts.constant(2 if facts.op == "Resize" and len(facts.types) > 2 else 1)
     if facts.has(3) or shape is None or source is None or scales is None or len(source) != len(shape):
@@ -363,7 +363,7 @@ def _fourier_frames(facts: NodeFacts, shapes: Shapes) -> Shapes:
 
 
 def _attention(facts: NodeFacts, shapes: Shapes) -> Shapes:
-    """The inference takes an unknown length for 0, and does not know the fourth output."""
+    """The inference treats an unknown length as 0, and does not infer the fourth output."""
     query, key, value = (facts.shape(i) for i in range(3))
     shapes = [None, *shapes[1:3], *(None for _ in shapes[3:])][: len(shapes)]
     if query is None or key is None or value is None or not len(query) == len(key) == len(value) or len(query) not in (3, 4):
@@ -404,7 +404,7 @@ def _ranks_alone(facts: NodeFacts, shapes: Shapes) -> Shapes:
 
 
 def _reduction(facts: NodeFacts, shapes: Shapes) -> Shapes:
-    """Runtimes differ about what `noop_with_empty_axes` is when it is neither 0 nor 1."""
+    """Runtimes differ about a `noop_with_empty_axes` that is neither 0 nor 1."""
     return shapes if facts.integer("noop_with_empty_axes", 0) in (0, 1) else [None for _ in shapes]
 
 
@@ -416,7 +416,7 @@ def _sloped(facts: NodeFacts, shapes: Shapes) -> Shapes:
 def _slice(facts: NodeFacts, shapes: Shapes) -> Shapes:
     """In opset 10, the inference gives a part of a named length the same name, and counts unknown steps as 1.
 
-    The rule of `shape_rules.py` knows which lengths stay.
+    The rule in `shape_rules.py` decides which lengths stay.
     """
     shape = shapes[0]
     steps, has_steps = facts.list_or_operand("steps", 4)
@@ -438,4 +438,4 @@ CORRECTIONS: dict[str, Callable[[NodeFacts, Shapes], Shapes]] = {
     "NegativeLogLikelihoodLoss": _loss,
     "STFT": _fourier_frames,
 }
-"""Form, or operator of the default domain, in all versions → what is right about the shapes of its outputs."""
+"""Form, or operator of the default domain, in all versions → the function that corrects the shapes of its outputs."""

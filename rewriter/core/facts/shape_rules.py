@@ -1,7 +1,7 @@
-"""Shapes that follow from partially known operands, where `onnx.shape_inference` wants all of a value or none.
+"""Shapes that follow from partially known operands; `onnx.shape_inference` uses a value completely or not at all.
 
-`Reshape(x, [N, -1])` has a known shape although N has no number. Each rule gives the shape of the first output; what it says is
-used only where the inference of ONNX leaves a gap. The last rules are for operators that ONNX forgot or that files use wrongly.
+`Reshape(x, [N, -1])` has a known shape although N has no number. Each rule returns the shape of the first output, which is used
+only where the inference of ONNX leaves a gap. The last rules are for operators that ONNX forgot or that files use wrongly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FAR = 2**31 - 1  # exporters write this, or more, for "to the end"
 
 
 def output_shape(facts: NodeFacts) -> Shape | None:
-    """Shape of the first output as far as the rules below know it; None for "nothing"."""
+    """The shape of the first output as far as it follows from the rules below; None if none applies."""
     rule = None if facts.domain else RULES.get(traits(facts.op).shape)
     found = rule(facts) if rule is not None else None
     if found is None or any(isinstance(dim, int) and not 0 <= dim < 2**63 for dim in found):
@@ -69,7 +69,7 @@ def _plain(dim: Dim) -> Dim:
 
 
 def quotient(whole: Sequence[Dim], part: Sequence[Dim]) -> Dim:
-    """The dimension that is left of all of `whole` when `part` is taken out; None when that cannot be said."""
+    """The dimension that is left if `part` is divided out of `whole`; None if it is unknown."""
     if None in whole or None in part:
         return None
     names = Counter(dim for dim in whole if isinstance(dim, str))
@@ -221,7 +221,7 @@ def _range(facts: NodeFacts) -> Shape | None:
 
 
 def _top_k(facts: NodeFacts) -> Shape | None:
-    """As many as the second operand says; below opset 10 the attribute k."""
+    """The second operand is the length; below opset 10, the attribute k."""
     source, axis = facts.shape(0), facts.integer("axis", -1)
     items: tuple[Dim, ...] = (facts.integer("k", -1),) if "k" in facts.attrs else ()
     if (value := facts.value(1)) is not None:
@@ -244,7 +244,7 @@ def _flatten(facts: NodeFacts) -> Shape | None:
 
 
 def _matrix_product(facts: NodeFacts) -> Shape | None:
-    """MatMul of matrices and stacks of them, also where the lengths that are summed over contradict each other."""
+    """MatMul of matrices and stacks of them, also if the lengths that are summed over contradict each other."""
     left, right = facts.shape(0), facts.shape(1)
     if left is None or right is None or min(len(left), len(right)) < 2:
         return None
@@ -252,7 +252,7 @@ def _matrix_product(facts: NodeFacts) -> Shape | None:
 
 
 def _window(facts: NodeFacts) -> Shape | None:
-    """Conv and pooling: a named dimension stays as it is where the window neither shrinks nor strides."""
+    """Conv and pooling: a named dimension stays as it is if the window neither shrinks it nor strides."""
     source, weight = facts.shape(0), facts.shape(1)
     if source is None or len(source) < 3:
         return None
@@ -342,4 +342,4 @@ RULES: dict[str, Rule] = {
     "global_pool": _global_pool,
     "depth": _depth_to_space,
 }
-"""What the operators of a form make of the shapes of their operands; `operator_traits` says which form an operator has."""
+"""The shape rules by form; `operator_traits` has the form of each operator."""

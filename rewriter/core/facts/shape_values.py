@@ -36,7 +36,7 @@ _WIDE = frozenset((1, 6, 7, 11, 12, 13))  # types in which a dimension is not ex
 
 @record(frozen=True, slots=True)
 class ShapeValue:
-    """What is known of the values of a tensor of rank 0 or 1.
+    """The known values of a tensor of rank 0 or 1.
 
     Attributes:
         shape: () or (n,).
@@ -92,7 +92,7 @@ def _integer(item: Any) -> int | None:
 
 
 def fit(item: Dim, dtype: int | None) -> Dim:
-    """The item where the element type holds it exactly, else None."""
+    """The item if the element type holds it exactly, else None."""
     if dtype is None or item is None:
         return None
     if isinstance(item, str):
@@ -102,7 +102,7 @@ def fit(item: Dim, dtype: int | None) -> Dim:
 
 
 def join_values(first: ShapeValue | None, second: ShapeValue | None) -> ShapeValue | None:
-    """What holds of a tensor that is sometimes the one and sometimes the other."""
+    """The facts of a tensor that has sometimes the first and sometimes the second value."""
     if first is None or second is None or first.shape != second.shape:
         return None
     return ShapeValue(first.shape, tuple(a if a == b else None for a, b in zip(first.items, second.items, strict=True)))
@@ -138,7 +138,7 @@ def divide(a: Dim, b: Dim) -> Dim:
 
 
 def divide_exactly(a: Dim, b: Dim) -> Dim:
-    """Division of floating-point numbers, where the quotient is an integer."""
+    """Division of floating-point numbers, if the quotient is an integer."""
     if isinstance(a, int) and isinstance(b, int) and b and a and a % b == 0:
         return a // b
     return a if b == 1 else None
@@ -225,7 +225,7 @@ class NodeFacts:
     Attributes:
         op, domain, version: operator, its domain ("" for ai.onnx) and the version its scope imports, None when it imports none.
         node: for its attributes (`attrs`), which are converted when first read.
-        types, values: for each operand, None where it is omitted (or, for values, unknown).
+        types, values: for each operand, None if it is omitted (or, for values, unknown).
         outputs: for each output whether it is there.
         constant: the array of operand i when it is constant and has at most 4096 elements, else None.
     """
@@ -259,7 +259,7 @@ class NodeFacts:
         return self.values[i] if i < len(self.values) else None
 
     def integer(self, name: str, default: int) -> int | None:
-        """An integer attribute; None when it is there but no plain integer (a function's own attribute, say)."""
+        """An integer attribute; None if it is no plain integer (a function's own attribute, for example)."""
         value = self.attrs.get(name, default)
         return int(value) if isinstance(value, (int, np.integer)) else None
 

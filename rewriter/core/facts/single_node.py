@@ -24,7 +24,7 @@ def single_node(node: gs.Node, facts: Facts, scope: Scope) -> onnx.ModelProto | 
     """The node alone; its operands are inputs of the types that are known, dimensions left open.
 
     Returns:
-        None where an operand's element type is unknown, or where an attribute is a subgraph or refers to one of a function.
+        None if an operand's element type is unknown, or an attribute is a subgraph or refers to a function's attribute.
     """
     attributes = plain_attributes(node)
     operands = [tensor for tensor in node.inputs if tensor.name]

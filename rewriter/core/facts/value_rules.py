@@ -1,7 +1,7 @@
 """How each operator carries partially known values from its operands to its outputs.
 
-A rule takes the node's facts and the types of its outputs and gives a value for each output. It may say less than is true,
-never more. Operators that are not here have outputs of unknown value.
+A rule takes the node's facts and the types of its outputs and returns a value for each output. The value may be less precise
+than possible, but never wrong. Operators without a rule have outputs of unknown value.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def output_values(facts: NodeFacts, types: Sequence[TensorType]) -> Values:
 
 
 def _fitted(value: ShapeValue, known: TensorType) -> ShapeValue | None:
-    """The value with what its element type cannot hold made unknown; None when it is not of the shape it must have."""
+    """The value, with items unknown that its element type cannot hold; None if it has not the shape that it must have."""
     if value.shape != known.shape or len(value.items) != count(known.shape):
         return None
     return ShapeValue(value.shape, tuple(fit(item, known.dtype) for item in value.items))

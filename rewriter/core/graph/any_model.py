@@ -1,6 +1,6 @@
-"""A model as a program may hold it: a path, a message, a graph, or an object of another library; as what the rest works on.
+"""Loads a model in any form: a path, a message, a graph, or an object of another library.
 
-Each function of the Python interface takes all of these, and this is the only place that knows them apart.
+Each function of the Python interface takes all of these forms. Only this module distinguishes them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rewriter.core.graph.model import load as load_file
 
 StrPath = os.PathLike[str] | str
 AnyModel: TypeAlias = StrPath | onnx.ModelProto | Model | Any
-"""A path, an `onnx.ModelProto`, an onnx-graphsurgeon graph, a `Model`, an `onnx_ir.Model`, or what has a `model_proto`:
+"""A path, an `onnx.ModelProto`, an onnx-graphsurgeon graph, a `Model`, an `onnx_ir.Model`, or an object with a `model_proto`:
 PyTorch's `ONNXProgram`.
 """
 
@@ -54,15 +54,15 @@ def as_source(model: AnyModel) -> StrPath | onnx.ModelProto:
 
 
 def load(model: AnyModel) -> Model:
-    """Reads a model; what the ONNX checker rejects is read, too. Of a file, external data are not touched until a value is
-    asked for. Anything else is copied.
+    """Reads a model, also if the ONNX checker rejects it. External data of a file are not touched until a value is used. Other
+    forms are copied.
 
     Args:
         model: a path, an `onnx.ModelProto`, an onnx-graphsurgeon graph, a `Model`, an `onnx_ir.Model` or PyTorch's
             `ONNXProgram`.
 
     Raises:
-        RewriterError: the file is missing or no ONNX model, with one line that says what it seems to be; or this is no model.
+        RewriterError: the file is missing or no ONNX model, with one line about its likely kind; or `model` is no model.
     """
     source = as_source(model)
     return Model.from_proto(source) if isinstance(source, onnx.ModelProto) else load_file(source)

@@ -1,8 +1,9 @@
-"""Attributes of nodes: from their messages to the values graphsurgeon uses, and back only where a value changed.
+"""Attributes of nodes: from their messages to the values that graphsurgeon uses, and back only if a value changed.
 
 Values are int, float, str, lists of them, `Constant` for a tensor, a graph for a subgraph, `gs.Node.AttributeRef` for a
-reference to an attribute of the enclosing function. A string that is not UTF-8 is bytes. What graphsurgeon cannot hold (types,
-sparse tensors, lists of tensors or graphs, kinds of the future) is a copy of its `onnx.AttributeProto`.
+reference to an attribute of the enclosing function. A string that is not UTF-8 is bytes. Values that graphsurgeon does not
+support
+(types, sparse tensors, lists of tensors or graphs, kinds of the future) are copies of their `onnx.AttributeProto`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from rewriter.core.onnxfile.tensors import dtype_number, text, text_or_bytes
 
 A = onnx.AttributeProto
 WriteGraph = Callable[[gs.Graph], onnx.GraphProto]
-"""Gives the message of a subgraph: the very one it came from when nothing in it was edited."""
+"""Returns the message of a subgraph: the original message if the subgraph was not edited."""
 
 _INT, _INTS, _FLOAT, _STRING = int(A.INT), int(A.INTS), int(A.FLOAT), int(A.STRING)
 _REFERENCE_TYPES = frozenset((A.FLOAT, A.INT, A.STRING, A.TENSOR, A.GRAPH, A.FLOATS, A.INTS, A.STRINGS, A.TENSORS, A.GRAPHS))
@@ -84,9 +85,9 @@ class AttributeWriter:
         self.domain = domain
 
     def changed(self, messages: Iterable[A], values: Mapping[str, Any]) -> list[A] | None:
-        """All attributes as they are to be written, or None when every one of them is as it was.
+        """All attributes to write, or None if all are unchanged.
 
-        What did not change keeps its message and its place, what is gone is dropped, what is new comes last.
+        Unchanged attributes keep their message and their place, removed ones are dropped, and new ones come last.
         """
         originals = list(messages)
         last = {text(message.name): i for i, message in enumerate(originals)}
@@ -127,7 +128,7 @@ class AttributeWriter:
         return result if differs else None
 
     def _changed(self, message: A, name: str, value: Any) -> A | None:
-        """The new message of an attribute, None when `value` is what `message` says."""
+        """The new message of an attribute, None if `message` has this `value`."""
         if message.type == A.GRAPH and isinstance(value, gs.Graph):
             graph = self.write_graph(value)
             return None if graph is message.g else _with_graph(message, graph)

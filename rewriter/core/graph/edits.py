@@ -27,7 +27,7 @@ Parts = tuple[gs.Node, str, str | None, str | None, list[gs.Tensor], list[gs.Ten
 
 
 def parts_of(node: gs.Node) -> Parts:
-    """What a `NodeState` is made of; to keep just this costs next to nothing."""
+    """The parts of a `NodeState`; keeping only them costs next to nothing."""
     attrs = node._attrs if node.__class__ is Node else node.attrs
     return node, node.op, node.domain, node.name, node.inputs[:], node.outputs[:], attrs
 
@@ -36,7 +36,7 @@ class NodeState:
     """A node as it was at some moment. It reads like the node itself.
 
     Attributes:
-        op, domain, name: "" where the node has none.
+        op, domain, name: "" if the node has none.
         inputs, outputs: its tensors.
     """
 
@@ -116,14 +116,14 @@ def attribute_key(value: Any) -> Any:
 
 
 class Edits:
-    """A transaction on an indexed graph. After the edits, `commit`; to take all back, `rollback`.
+    """A transaction on an indexed graph. Call `commit` after the edits, or `rollback` to undo them.
 
     Attributes:
-        touched: by id, the nodes that were edited or removed, with what they were then.
+        touched: by id, the nodes that were edited or removed, with their parts before.
         added, removed: nodes by id, in the order in which it happened.
         edited: nodes by id whose operator, attributes, inputs or outputs changed.
         freed: constants (initializers) by id that lost their last use.
-        retyped: tensors by id whose type or shape changed, so that those behind them do.
+        retyped: tensors by id whose type or shape changed, so that types behind them may change.
         corrected: tensors by id whose wrong declaration was corrected; no other fact follows from it.
         declared: declarations of the model that changed, for logs: (what, name) to the value before and the value after.
     """
@@ -168,7 +168,7 @@ class Edits:
 
     @property
     def before(self) -> dict[int, NodeState]:
-        """By id, the nodes that were edited or removed, as they were. To be asked for when all edits are done."""
+        """By id, the nodes that were edited or removed, as they were. Call it when all edits are done."""
         if self._before is None or len(self._before) < len(self.touched):
             self._before = {number: NodeState(*parts) for number, parts in self.touched.items()}
         return self._before
@@ -178,12 +178,12 @@ class Edits:
             self.touched[id(node)] = parts_of(node)
 
     def later(self, step: Callable[..., Any], *arguments: Any) -> None:
-        """Registers what takes back a change that the caller makes itself, and that may bring something new."""
+        """Registers a step that undoes a change of the caller; the change may bring something new."""
         self.index.novelty += 1
         self._undo.append((step, arguments))
 
     def declare(self, what: str, name: str, before: Any, after: Any) -> None:
-        """Notes that the model now says something else of itself; of several steps, the first before and the last after."""
+        """Notes that a declaration of the model changed; of several changes, the first before and the last after."""
         first, _ = self.declared.get((what, name), (before, after))
         self.declared[what, name] = first, after
 
@@ -203,7 +203,7 @@ class Edits:
         self.remove_only(node)
 
     def remove_only(self, node: gs.Node) -> None:
-        """Removes a node and leaves the bodies inside it where they are, for a node that is to stand elsewhere."""
+        """Removes a node, but not the bodies inside it, so that the node can be placed elsewhere."""
         number, released = id(node), self.released
         if self.added.pop(number, None) is None:
             if number not in self.touched:
@@ -296,7 +296,7 @@ class Edits:
         self.later(setattr, node, "attrs", before)
 
     def set_texts(self, node: Node, texts: NodeTexts) -> None:
-        """Sets the doc_string and the metadata_props of a node; nothing that is computed changes by that."""
+        """Sets the doc_string and the metadata_props of a node, which do not change its results."""
         self.later(setattr, node, "texts", node.texts)
         node.texts = texts
 
@@ -324,7 +324,7 @@ class Edits:
             self._put_inputs(node, before)
 
     def set_type(self, tensor: gs.Variable, dtype: Any, shape: Any, kind: str | None = None) -> None:
-        """Sets the declared element type and shape of a variable, and what it is (`tensor_type`, ...) where `kind` says so."""
+        """Sets the declared element type and shape of a variable, and its kind (`tensor_type`, ...) if `kind` is set."""
         kind = tensor.type if kind is None else kind
         if (tensor.dtype, tensor.shape, tensor.type) == (dtype, shape, kind):
             return

@@ -34,11 +34,11 @@ class Outputs(SynchronizedList):  # type: ignore[misc]
 
 
 class TensorLinks:
-    """A tensor, as far as it knows the nodes around it.
+    """The links of a tensor to the nodes around it.
 
     Attributes:
-        _makers: the list that was looked at, or until then a plain list, a single node, or None for no node.
-        _users: the same; or, once an index has asked for them, a table of distinct nodes by id().
+        _makers: the list if it was read before, else a plain list, a single node, or None for no node.
+        _users: the same; or, once an index has read them, a table of distinct nodes by id().
     """
 
     __slots__ = ("_makers", "_users")
@@ -87,12 +87,12 @@ def _replace(listed: list[gs.Node], nodes: Iterable[gs.Node]) -> None:
 
 
 def makers(tensor: gs.Tensor) -> Sequence[gs.Node]:
-    """`tensor.inputs`, to be looked at now and not to be changed."""
+    """`tensor.inputs`, to be read at once and not to be changed."""
     return _nodes(tensor, tensor._makers) if isinstance(tensor, TensorLinks) else tensor.inputs
 
 
 def users(tensor: gs.Tensor) -> Sequence[gs.Node]:
-    """`tensor.outputs`, to be looked at now and not to be changed."""
+    """`tensor.outputs`, to be read at once and not to be changed."""
     return _nodes(tensor, tensor._users) if isinstance(tensor, TensorLinks) else tensor.outputs
 
 
@@ -112,7 +112,7 @@ def reading(nodes: Iterable[gs.Node], ops: frozenset[str]) -> list[gs.Node]:
 
 
 def keep(tensor: TensorLinks, wanted: Callable[[gs.Node], bool]) -> None:
-    """Forgets all nodes around a tensor but those that are wanted; lists that somebody may hold stay as they are."""
+    """Removes the unwanted nodes around a tensor; lists that a caller may refer to stay as they are."""
     if not isinstance(tensor._makers, list) and tensor._makers is not None and not wanted(tensor._makers):
         tensor._makers = None
     if not isinstance(tensor._users, list) and tensor._users is not None:
@@ -120,12 +120,12 @@ def keep(tensor: TensorLinks, wanted: Callable[[gs.Node], bool]) -> None:
 
 
 def is_listed(tensor: gs.Tensor) -> bool:
-    """Whether somebody may hold a list of the nodes around a tensor, or several make it."""
+    """Whether a caller may refer to a list of the nodes around a tensor, or several nodes make it."""
     return not isinstance(tensor, TensorLinks) or isinstance(tensor._makers, list) or type(tensor._users) is Outputs
 
 
 def put_back(tensor: gs.Tensor, makers: list[gs.Node], readers: list[gs.Node], *, changed: bool) -> None:
-    """Gives a tensor its own lists again, with the nodes that are around it now where they have changed."""
+    """Gives a tensor its own lists again, updated if the nodes around it have changed."""
     maker, users = tensor._makers, _nodes(tensor, tensor._users)
     if isinstance(tensor, TensorLinks):
         tensor._makers, tensor._users = makers, readers
@@ -146,7 +146,7 @@ def tie(tensor: gs.Tensor, made_by: Sequence[gs.Node], used_by: Sequence[gs.Node
 
 
 def _links(before: Any, nodes: Sequence[gs.Node]) -> Any:
-    if isinstance(before, SynchronizedList):  # which somebody may hold
+    if isinstance(before, SynchronizedList):  # a caller may refer to it
         list.__setitem__(before, slice(None), nodes)
         return before
     return None if not nodes else nodes[0] if len(nodes) == 1 else list(nodes)

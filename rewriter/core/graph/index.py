@@ -30,7 +30,7 @@ class NameTable:
         self._unread: Iterable[str] = names
         self._read = set[str]()
         self._next: dict[str, int] = {}
-        self._wanted_names: dict[str, str] = {}  # name made here → what was wanted
+        self._wanted_names: dict[str, str] = {}  # name made here → the name that was wanted
 
     @property
     def _used(self) -> set[str]:
@@ -55,7 +55,7 @@ class NameTable:
         return name
 
     def release(self, name: str) -> None:
-        """Gives a name made by `fresh` back once nothing bears it, so that a rewrite cycle shows itself by equal names."""
+        """Frees a name made by `fresh` once it is unused, so that a rewrite cycle shows itself by equal names."""
         wanted = self._wanted_names.pop(name, None)
         if wanted is not None:
             self._used.discard(name)
@@ -223,7 +223,7 @@ class GraphIndex(Ties):
         self.node_names.restore(mark[1])
 
     def release_names(self, nodes: Iterable[gs.Node], tensors: Iterable[gs.Tensor]) -> None:
-        """Gives back the names of nodes that went, of what they alone made, and of tensors, as far as they were made here."""
+        """Frees the names that were made here, of removed nodes, of their outputs, and of tensors."""
         if self.node_names.mark():
             for node in nodes:
                 self.node_names.release(node.name)
@@ -268,7 +268,7 @@ class GraphIndex(Ties):
             self.use(tensor, node)
 
     def detach(self, node: gs.Node) -> tuple[Scope, int, list[gs.Tensor]]:
-        """Takes a node out; where it stood, and the tensors that it made."""
+        """Takes a node out. Returns its scope, its place and the tensors that it made."""
         owned = []
         for tensor in node.outputs:
             if getattr(tensor, "_makers", None) is node:  # as mostly
@@ -347,7 +347,7 @@ class GraphIndex(Ties):
         return order.misplaced(nodes, self.before)
 
     def mark_changed(self, scope: Scope) -> bool:
-        """Has `finish` write the nodes of a scope in execution order; False where it was going to."""
+        """Has `finish` write the nodes of a scope in execution order; False if it already was to do so."""
         if scope.number in self._changed_scopes:
             return False
         self._changed_scopes.add(scope.number)
@@ -365,7 +365,7 @@ class GraphIndex(Ties):
         return self._orders[scope.number].key(node)
 
     def keys_before(self, root: gs.Node, operands: Iterable[gs.Tensor], count: int) -> list[int]:
-        """Order keys for `count` new nodes right before `root` and, where that can be, behind the makers of `operands`."""
+        """Order keys for `count` new nodes right before `root` and, if possible, behind the makers of `operands`."""
         scope: Scope = root._scope
         order = self._orders[scope.number]
         for _ in range(2):

@@ -1,8 +1,8 @@
 """From a model's messages to the objects of its graph, keeping for every object the message it came from.
 
 Anything that parses is accepted: names that are defined twice or never, nodes in any order, cycles. A use means the latest
-definition before it; where there is none, a later one; where there is none at all, a tensor without producer. Of two
-definitions of one name each gets its own tensor.
+definition before it, else a later one, else a tensor without producer. If a name is defined twice, each definition gets its own
+tensor.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rewriter.core.graph.values import Constant, Variable, loaded_constant, new_
 from rewriter.core.onnxfile.node_bytes import NodeColumns, RawFunction, RawGraph, columns, raw_message
 from rewriter.core.onnxfile.tensors import text
 
-# Names that are not UTF-8: protobuf hands them out as bytes, and nothing could refer to them in writing.
+# Names that are not UTF-8: protobuf returns them as bytes, and no text could refer to them.
 
 
 def check_text(name: str | bytes) -> None:
@@ -34,7 +34,7 @@ def check_text(name: str | bytes) -> None:
 
 
 def check_names(model: onnx.ModelProto) -> None:
-    """Raises RewriterError where a node, a tensor or a function has such a name."""
+    """Raises RewriterError if a node, a tensor or a function has such a name."""
     for name in _names(model):
         check_text(name)
 
@@ -85,8 +85,8 @@ class _LoadedNames:
         self.inputs: set[str] = set()
         self.defined: set[str] = set()  # as an output of a node
         self.outputs: Sequence[str] = ()  # of the nodes
-        self.new_tensors: list[gs.Tensor] = []  # what was made for a use or as an output
-        self.of_nodes: set[type] = set()  # of what type the nodes' own names are
+        self.new_tensors: list[gs.Tensor] = []  # tensors made for a use or as an output
+        self.of_nodes: set[type] = set()  # the types of the nodes' own names
         self._later: set[str] | None = None
 
     @property
@@ -107,7 +107,7 @@ class _LoadedNames:
         return None
 
     def use(self, name: str) -> gs.Tensor:
-        """The tensor a use of this name means, which this scope does not know yet."""
+        """The tensor that a use of this name means, if the scope does not have it yet."""
         if not name:
             self.new_tensors.append(new_variable(name))
             return self.new_tensors[-1]
@@ -343,7 +343,7 @@ def _parsed(data: bytes) -> onnx.NodeProto:
 
 
 def _declare(declared: Iterable[tuple[gs.Tensor, onnx.ValueInfoProto]]) -> None:
-    """Notes in tensors what else declares them, at once, since one name may be declared thousands of times."""
+    """Notes further declarations in tensors, all at once, since one name may be declared thousands of times."""
     found: dict[int, tuple[gs.Tensor, list[onnx.ValueInfoProto]]] = {}
     for tensor, info in declared:
         found.setdefault(id(tensor), (tensor, []))[1].append(info)

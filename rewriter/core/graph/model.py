@@ -246,7 +246,7 @@ class Model:
     def _fill(self, descriptor: int, pieces: Sequence[bytes | Payload]) -> None:
         write_pieces(descriptor, pieces)
         if self._late is not None:
-            os.fsync(descriptor)  # while the digest is still being worked out: the disk need not wait for it
+            os.fsync(descriptor)  # the digest is still being computed: the disk need not wait for it
             self._late.write(descriptor, pieces)
 
     def _message(self, *, wait: bool = True) -> Any:
@@ -295,7 +295,9 @@ class Model:
         return result
 
     def _pieces(self, data: bytes) -> Sequence[bytes | Payload]:
-        """What to write for a serialised message of this model: the file that it was read from when nothing differs."""
+        """The pieces to write for a serialised message of this model: the file that it was read from, if the message is
+        unchanged.
+        """
         if data == _serialised(self._raw):
             if self._weights is not None:
                 return [Payload(self._weights, 0, self._weights.size)]
@@ -304,7 +306,7 @@ class Model:
         return with_weights(data)
 
     def _as_it_was(self) -> bytes | None:
-        """The bytes of the file that the model was read from, where that is small and still the same."""
+        """The bytes of the file that the model was read from, if it is small and unchanged."""
         if self._weights is None and self.path is not None and self._stamp is not None:
             with contextlib.suppress(RewriterError):
                 before = read_bytes(self.path)
@@ -380,7 +382,7 @@ def _complete(data: bytes) -> onnx.ModelProto:
 
 
 class LateDigest:
-    """SHA-256 of a file of weights, in hexadecimal, worked out while the file that is to hold it is being written: to digest a
+    """SHA-256 of a file of weights, in hexadecimal, computed while the file that gets the digest is being written: to digest a
     gigabyte takes about as long as to copy it, and both can be done at once.
 
     Until the digest is known, a text of the same length replaces it. At the end the digest is written over this text.

@@ -1,7 +1,7 @@
-"""A model as text in which inner names do not matter: two models give the same text when they compute the same from the same.
+"""A model as text in which inner names do not matter: two models have the same text if they compute the same in the same way.
 
-Inner tensors are named after what makes them, initializers are shown by value where they are used, and nodes stand in an
-order that follows from the graph's outputs alone.
+Inner tensors are named after their makers, initializers are shown by value at their uses, and the order of the nodes follows
+from the graph's outputs alone.
 """
 
 from __future__ import annotations

@@ -50,14 +50,14 @@ __all__ = [
 
 _NO_BODIES: Mapping[str, Any] = {}
 _NAME = attrgetter("name")
-_set = object.__setattr__  # what lies inside a node needs no call of graphsurgeon's, which looks after its operands
+_set = object.__setattr__  # other fields than operands need no call of graphsurgeon's, which updates operands
 _MARKED = RULES.encode()
 _ATTRIBUTE = b"*"
-"""The key of an attribute in the message of a node; where this byte is not, there is none."""
+"""The key of an attribute in the message of a node; without this byte, a message has no attribute."""
 
 
 def rules_of(proto: onnx.NodeProto | None) -> tuple[str, ...]:
-    """The rules that a node's message says have made or changed it."""
+    """The rules that made or changed a node, from its message."""
     if proto is None or not proto.metadata_props:
         return ()
     return next((tuple(str(entry.value).split()) for entry in proto.metadata_props if entry.key == RULES), ())
@@ -110,7 +110,7 @@ class Node(gs.Node):  # type: ignore[misc]
 
     @property
     def proto(self) -> onnx.NodeProto | None:
-        """The message it came from, never to be changed; None for a new node. Read when first asked for."""
+        """The message it came from, never to be changed; None for a new node. Read on first use."""
         if self._proto is None and self.data is not None:
             _set(self, "_proto", onnx.NodeProto.FromString(self.data))
         return self._proto
@@ -125,7 +125,7 @@ class Node(gs.Node):  # type: ignore[misc]
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """Attribute values by name; converted at first access. What kinds of values there are, see attributes.py."""
+        """Attribute values by name; converted on first access. attributes.py lists the kinds of values."""
         attrs = self._attrs
         if attrs is None:
             attrs = read_attributes(self.messages, self._bodies, self.folder)
@@ -159,7 +159,7 @@ class Node(gs.Node):  # type: ignore[misc]
 
     @property
     def rules_read(self) -> tuple[str, ...]:
-        """The rules that its message says have made or changed it."""
+        """The rules that made or changed it, from its message."""
         if self.data is None or _MARKED not in self.data:
             return ()
         return rules_of(self.proto)
@@ -182,7 +182,7 @@ class Node(gs.Node):  # type: ignore[misc]
                     yield graph
 
     def copy(self, inputs: Any = None, outputs: Any = None, tensor_map: Any = None) -> Node:
-        """A copy with other inputs and outputs; subgraphs are copied too, and what else its message says stays with it."""
+        """A copy with other inputs and outputs; subgraphs are also copied, and the other fields of its message are kept."""
         attrs = {k: v.copy(tensor_map) if isinstance(v, gs.Graph) else v for k, v in self.attrs.items()}
         copy = new_node(self.op, self.domain, self.name, attrs, inputs or [], outputs or [])
         copy.data, copy._proto, copy.folder, copy.texts = self.data, self._proto, self.folder, self.texts
@@ -191,14 +191,14 @@ class Node(gs.Node):  # type: ignore[misc]
 
 @record(eq=False, slots=True)
 class Origin:
-    """What a graph or function was when it was loaded: its message, and the object that each entry of the message became.
+    """A graph or function as it was loaded: its message, and the object of each entry of the message.
 
     Attributes:
         proto: the message with its nodes left as bytes (a raw message), never to be changed.
         message: the whole message, for a body of a node or a function; None for the main graph.
         nodes: of `proto.node`.
         inputs, outputs: tensors of `proto.input` (constants where an initializer is listed there) and `proto.output`.
-        infos: tensors of `proto.value_info`; None where the name belongs to nothing.
+        infos: tensors of `proto.value_info`; None for a name without a tensor.
         constants, sparse: of `proto.initializer` and `proto.sparse_initializer`.
         annotations: for each quantization annotation the tensors it names, the annotated one first.
         opset, imports: operator sets as loaded (main graph and functions).
@@ -219,11 +219,11 @@ class Origin:
     _names: list[str] = field(default_factory=list)
 
     def note_names(self, tensors: list[gs.Tensor]) -> None:
-        """Remembers what the tensors of this graph are called."""
+        """Remembers the names of the tensors of this graph."""
         self._tensors, self._names = tensors, list(map(_NAME, tensors))
 
     def joined(self, other: Origin) -> Origin:
-        """What a graph was that is made of two: its message holds all of both but their constants, which are written anew."""
+        """The origin of a graph that joins two: its message has all of both except their constants, which are written anew."""
         proto = type(self.proto)()
         proto.CopyFrom(self.proto)
         proto.MergeFrom(other.proto)
@@ -257,8 +257,8 @@ class Graph(gs.Graph):  # type: ignore[misc]
             as in graphsurgeon; initializers that are listed among the inputs are not in `inputs`.
         initializers: its constants in their order, used or not. A constant that is taken out of this list is written only if it
             is used.
-        origin: what was loaded.
-        weights: the file that holds what was left out of the model; it stays open as long as the graph is there.
+        origin: the graph as it was loaded.
+        weights: the file with the weights that were left out of the model; it stays open as long as the graph exists.
         model_metadata: metadata_props of the model, by key; None for a graph that does not belong to a `Model`.
         model_doc_string: of the model, while `doc_string` is the graph's; None likewise.
     """
@@ -287,9 +287,9 @@ class Function(gs.Function):  # type: ignore[misc]
     """A local function that remembers its message.
 
     Attributes:
-        overload: which of several functions of one name and domain it is; mostly empty.
+        overload: distinguishes functions of one name and domain; mostly empty.
         attrs: its attributes: None for one without a default, else the default value.
-        origin: what was loaded. A function has no initializers: a constant used in one is written as a node.
+        origin: the function as it was loaded. A function has no initializers: a constant used in one is written as a node.
     """
 
     nodes: list[gs.Node]
@@ -308,7 +308,7 @@ class Function(gs.Function):  # type: ignore[misc]
 
     @property
     def unique_id(self) -> tuple[str, ...]:
-        """(domain, name), with the overload where there is one."""
+        """(domain, name), with the overload if there is one."""
         return (self.domain, self.name, self.overload) if self.overload else (self.domain, self.name)
 
 
@@ -334,7 +334,7 @@ def new_node(
 
 
 class _BareNode(gs.Node):  # type: ignore[misc]
-    """A `Node` in the making: setting what it has needs no call of graphsurgeon's. When all is set, it is made a `Node`."""
+    """A `Node` under construction: setting its fields calls no code of graphsurgeon. Once all are set, it becomes a `Node`."""
 
     __slots__ = _SLOTS
     __setattr__ = object.__setattr__
@@ -371,7 +371,7 @@ def loaded_nodes(
 
 
 def note(nodes: Sequence[gs.Node], name: str, values: Iterable[Any]) -> None:
-    """Notes in each node something that is no business of graphsurgeon's; fast where all are nodes of ours."""
+    """Sets a field in each node that graphsurgeon does not use; fast if all are nodes of this package."""
     setting = getattr(Node, name).__set__ if set(map(type, nodes)) == {Node} else lambda node, value: _set(node, name, value)
     deque(map(setting, nodes, values), maxlen=0)
 

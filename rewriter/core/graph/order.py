@@ -1,4 +1,4 @@
-"""Who makes a tensor and who reads it, and the execution order of nodes that follows, kept valid while nodes come and go."""
+"""The makers and readers of tensors, and the execution order of nodes that follows, kept valid during edits."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Order:
         self.untouched = False
 
     def misplaced(self, nodes: Sequence[gs.Node], before: Callable[[gs.Node], Iterable[gs.Node]]) -> list[gs.Node]:
-        """Of nodes as they are written those that stand before one whose output they need; none where there is a cycle.
+        """The nodes that are written before a node whose output they need; none if there is a cycle.
         `before` is as for `stable_sort`.
         """
         found, least = [], None
@@ -157,13 +157,12 @@ class Order:
         return True
 
 
-# Who makes a tensor, and who reads it.
+# The makers and the readers of a tensor.
 #
 # A tensor knows these nodes by itself (`_makers`, `_users`; see gs_lists.py): one node mostly, a table of them where there are
 # several. graphsurgeon keeps them in lists that search with `==`: detaching a reader from a tensor with thousands of them costs
 # a comparison each. So lists that a caller may refer to, and the lists of graphsurgeon's own tensors, are set aside when they
-# are
-# first read, and brought up to date at the end.
+# are first read, and brought up to date at the end.
 
 CROWD = 32  # from this many readers on, they are looked up by operator
 
@@ -191,13 +190,13 @@ class Users(dict[int, gs.Node]):
             self._crowd.setdefault(operator_key(node), {})[id(node)] = node
 
     def drop(self, node: gs.Node) -> None:
-        """The node, whose operator is what it was when it came, does not read the tensor any more."""
+        """The node, with the operator that it had in `add`, does not read the tensor any more."""
         self.pop(id(node), None)
         if self._crowd is not None:
             self._crowd.get(operator_key(node), {}).pop(id(node), None)
 
     def having(self, ops: frozenset[OpKey]) -> Iterable[gs.Node]:
-        """Readers whose (domain, operator) is one of `ops`; where there are very many, only those are looked at."""
+        """Readers whose (domain, operator) is one of `ops`; if there are very many readers, the others are not visited."""
         if len(self) <= CROWD:
             return [node for node in self.values() if operator_key(node) in ops]
         if self._crowd is None:
@@ -256,7 +255,7 @@ class Ties:
         return self._settle(tensor)
 
     def users_with(self, tensor: gs.Tensor, ops: frozenset[OpKey]) -> Iterable[gs.Node]:
-        """Consumers whose (domain, operator) is one of `ops`; at a tensor with very many, only those are looked at."""
+        """Consumers whose (domain, operator) is one of `ops`; if there are very many consumers, the others are not visited."""
         readers = self._readers(tensor)
         if readers.__class__ is Users:
             return readers.having(ops)
@@ -286,7 +285,7 @@ class Ties:
     # --- lists ---------------------------------------------------------------------------------------------------------------
 
     def forget_strangers(self, nodes: Iterable[gs.Node]) -> None:
-        """Where somebody edited a graph, others than its `nodes` may still be tied to its tensors."""
+        """Removes links to other nodes than `nodes`, which a caller's edits may have left in the tensors."""
         for node in nodes:
             for tensor in (*node.inputs, *node.outputs):
                 if isinstance(tensor, gs_lists.TensorLinks):
@@ -337,7 +336,7 @@ class Ties:
             readers.drop(node)
 
     def hand_over(self, old: gs.Tensor, new: gs.Tensor) -> list[gs.Node]:
-        """Notes that all who read one tensor read another one instead; these nodes."""
+        """Notes that all readers of one tensor read another one instead. Returns these nodes."""
         readers = self._readers(old)
         if not readers:
             return []

@@ -113,7 +113,7 @@ class Writer:
         list_new: whether a new initializer of the main graph is to be listed among its inputs.
         ir_version: of the model.
         marks: whether nodes are written with the rules that made or changed them.
-        devices: whether nodes may say which tensors of theirs devices share, by name.
+        devices: whether nodes may name the tensors that devices share.
         new_domains: domains of new nodes and of nodes that got another operator; the model must import their operator sets.
     """
 
@@ -159,7 +159,7 @@ class Writer:
         return origin.proto, fields
 
     def body(self, graph: gs.Graph, level: int, visible: Visible) -> onnx.GraphProto:
-        """The message of a subgraph, the very one it came from when nothing in it was edited."""
+        """The message of a subgraph, its original message if it was not edited."""
         raw, fields = self.graph_fields(graph, level, visible)
         if not fields and isinstance(graph, Graph) and graph.origin.message is not None:
             return graph.origin.message  # type: ignore[no-any-return]
@@ -196,7 +196,7 @@ class Writer:
     def inputs(
         self, graph: gs.Graph, origin: Origin, constants: Sequence[gs.Constant], level: int
     ) -> list[onnx.ValueInfoProto]:
-        """The declared inputs: real ones in the graph's order, listed initializers where they stood."""
+        """The declared inputs: real ones in the graph's order, listed initializers at their old places."""
         written = {id(constant) for constant in constants}
         places = {id(tensor): i for i, tensor in enumerate(origin.inputs)}
         listed = [
@@ -233,7 +233,7 @@ class Writer:
         renamed = self._renamed.keys()
         for node in nodes:
             read = node._read if type(node) is Node else None
-            # Quick answers for nearly all nodes: nothing happened to a node, or it reads other tensors and that is all.
+            # Quick answers for nearly all nodes: a node is unchanged, or only its operands differ.
             if (
                 read is not None
                 and node._attrs is None
@@ -269,7 +269,7 @@ class Writer:
         return result
 
     def node(self, node: gs.Node, level: int, visible: Visible) -> bytes:
-        """A node as bytes, the very ones it came from when nothing was edited."""
+        """A node as bytes, its original bytes if it was not edited."""
         data = node.data if isinstance(node, Node) else None
         message: Any = onnx.NodeProto() if data is None else onnx.NodeProto.FromString(data)
         differs = False
@@ -313,7 +313,7 @@ class Writer:
     # --- functions ---------------------------------------------------------------------------------------------------------
 
     def function(self, function: gs.Function) -> onnx.FunctionProto:
-        """The message of a function, the very one it came from when nothing was edited."""
+        """The message of a function, its original message if it was not edited."""
         origin = function.origin if isinstance(function, Function) else Origin(RawFunction())
         self._renamed.update(origin.renamed())
         outer, self.new_domains = self.new_domains, {}

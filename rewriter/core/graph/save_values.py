@@ -29,9 +29,9 @@ Message = onnx.TensorProto | onnx.SparseTensorProto
 
 
 def tensor_message(tensor: gs.Constant, folder: Path | None) -> Message:
-    """The message of a constant, the very object it came from when nothing was edited.
+    """The message of a constant, the original object if the constant was not edited.
 
-    Values that were only looked at, even through `values`, are not edited. A sparse tensor whose values were edited becomes a
+    Values that were only read, even through `values`, are not edited. A sparse tensor whose values were edited becomes a
     dense one. Raises RewriterError when new values cannot be written, or data next to another model cannot be read.
     """
     source = _source(tensor, folder)
@@ -84,9 +84,9 @@ def _has_external(proto: Message) -> bool:
 
 
 def info_message(tensor: gs.Tensor, info: onnx.ValueInfoProto | None) -> onnx.ValueInfoProto:
-    """What declares a tensor, the very object `info` when neither name nor type nor shape were edited.
+    """The declaration of a tensor, the very object `info` if neither name nor type nor shape were edited.
 
-    Only what differs is changed, so that denotations and doc strings stay. Without `info` it is a new message.
+    Only fields that differ are changed, so that denotations and doc strings stay. Without `info` it is a new message.
     """
     if info is None:
         known = tensor.infos[0] if isinstance(tensor, (Variable, Constant)) and tensor.infos else None
@@ -97,7 +97,7 @@ def info_message(tensor: gs.Tensor, info: onnx.ValueInfoProto | None) -> onnx.Va
     if not renamed and not _may_be_retyped(tensor):
         return info
     said, now = _said(tensor, info), _now(tensor)
-    if not getattr(tensor, "infos", ()):  # a new tensor under an old name: what it does not say stays
+    if not getattr(tensor, "infos", ()):  # a new tensor under an old name: undeclared fields stay
         now.kind = now.kind if now.elem_type else said.kind
         now.elem_type = now.elem_type or said.elem_type
         now.shape = said.shape if now.shape is None else now.shape
@@ -114,7 +114,7 @@ def info_message(tensor: gs.Tensor, info: onnx.ValueInfoProto | None) -> onnx.Va
 
 
 def _may_be_retyped(tensor: gs.Tensor) -> bool:
-    """False for what surely has the type it was loaded with; a quick answer for nearly all tensors."""
+    """False if the tensor surely has the type it was loaded with; a quick answer for nearly all tensors."""
     if isinstance(tensor, Variable):
         return not tensor.infos or tensor.retyped
     values = tensor._values if isinstance(tensor, Constant) else None

@@ -48,7 +48,7 @@ def opset_versions(graph: gs.Graph) -> dict[str, int]:
 
 
 def bodies(node: gs.Node) -> Iterator[tuple[str, gs.Graph]]:
-    """(attribute, graph) of each subgraph of a node, without reading other attributes where the node knows them by itself."""
+    """(attribute, graph) of each subgraph of a node, without reading other attributes if the node lists its subgraphs."""
     known = getattr(node, "bodies", None)
     for name, value in (node.attrs if known is None else known).items():
         if isinstance(value, gs.Graph):
@@ -144,8 +144,8 @@ def nested(scopes: Iterable[Scope]) -> dict[int, list[Scope]]:
 
 
 def node_count(graph: gs.Graph) -> int:
-    """Nodes of a model, as optimizers are compared: bodies and local functions counted, and Constant nodes, which compute
-    nothing, not.
+    """The number of nodes by which optimizers are compared: with bodies and local functions, without Constant nodes, which
+    compute nothing.
     """
     return sum(node.op != "Constant" for scope in find_scopes(graph) for node in scope.graph.nodes)
 
@@ -188,7 +188,7 @@ class NodesByOperator:
         return self._nodes.get(key, {}).values()
 
     def constants(self, novelty: int) -> Collection[gs.Constant]:
-        """Each initializer that a node reads, or has read since `novelty` became what it is, once."""
+        """Each initializer that a node reads, or has read since the last change of `novelty`, once."""
         if self._constants is not None and self._constants[0] == novelty:
             return self._constants[1]
         found: dict[int, gs.Constant] = {}

@@ -1,4 +1,6 @@
-"""What is done with a model around its rules: fixed shapes before them, `--tidy` after them, and what its training names."""
+"""Steps before and after the rules: fixed shapes before them, `--tidy` and the removal of stale training information after
+them.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def tidy(graph: gs.Graph, keep: Collection[str] = ()) -> Tidied:
     these names stay, and those that annotations of quantization name.
     """
     index = GraphIndex(graph)
-    if not graph.outputs:  # nothing leads to an output, so that all would seem unused
+    if not graph.outputs:  # without outputs, all nodes would seem unused
         return Tidied(0, 0, 0)
     nodes = _dead_nodes(index)
     index.finish()
@@ -79,15 +81,15 @@ def unused_domains(index: GraphIndex) -> list[str]:
 
 # Fixed shapes for inputs of a model that take any, before anything else is done with it.
 #
-# A dimension that has a name gets its length wherever the model uses the name, since one name is one length. What lies behind
-# dimensions without a name is found anew from the inputs.
+# A dimension that has a name gets its length wherever the model uses the name, since one name is one length. Shapes behind
+# dimensions without a name are inferred anew from the inputs.
 
 Static = Sequence[tuple[str, Sequence[int]]]
 """Names of inputs with their shapes."""
 
 
 def fix_shapes(graph: gs.Graph, static: Static) -> None:
-    """Gives inputs their shapes. Raises RewriterError, before anything is changed, where one cannot have its shape."""
+    """Gives inputs their shapes. Raises RewriterError, before anything is changed, if an input cannot have its shape."""
     inputs = {tensor.name: tensor for tensor in graph.inputs}
     lengths: dict[str, int] = {}
     for name, shape in static:
@@ -125,7 +127,7 @@ def replace_dims(graph: gs.Graph, changes: Mapping[str, Dim]) -> None:
 
 
 def drop_stale_training(infos: Any, graph: gs.Graph) -> list[str]:
-    """Takes the training information out of a model that has not all the tensors it names; a note that says so, if it does."""
+    """Removes the training information of a model that lacks tensors that it names. Returns a note about the removal."""
     if not infos:
         return []
     known = {tensor.name for tensor in (*graph.inputs, *graph.initializers, *chain(*(node.outputs for node in graph.nodes)))}

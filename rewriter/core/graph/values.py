@@ -41,7 +41,7 @@ class LazyTensor(LazyValues):  # type: ignore[misc]
 
     @property
     def tensor(self) -> Any:
-        """A complete copy of the message: graphsurgeon's exporter writes into what it finds here."""
+        """A complete copy of the message: graphsurgeon's exporter writes into the result."""
         if self.file is not None:
             return completed(self.proto)
         copy = type(self.proto)()
@@ -96,8 +96,8 @@ _UNREAD: Any = object()
 
 
 class _Tensor(TensorLinks):
-    """What variables and constants keep in slots, the same for both, since one may become the other. Being set costs them no
-    call of graphsurgeon's, as `inputs` and `outputs` see to themselves here.
+    """The slots of variables and constants, equal in both, since one may become the other. Setting them calls no code of
+    graphsurgeon, since `inputs` and `outputs` update themselves here.
     """
 
     __slots__ = ("_dtype", "_said", "_shape", "_type", "infos", "name")
@@ -113,7 +113,7 @@ class Variable(_Tensor, gs.Variable):  # type: ignore[misc]
 
     Attributes:
         name, inputs (producers), outputs (users), dtype, shape, type: as in graphsurgeon; `dtype` is a NumPy dtype, or the ONNX
-            number where NumPy has none, or None; `shape` a list of int, str (named) and None (unknown), or None when not even
+            number if NumPy has none, or None; `shape` a list of int, str (named) and None (unknown), or None if not even
             the rank is known.
         infos: the messages that declare it (graph input or output first, then value_info).
     """
@@ -131,7 +131,7 @@ class Variable(_Tensor, gs.Variable):  # type: ignore[misc]
 
     @property
     def said(self) -> Declared:
-        """What its messages say."""
+        """The declarations in its messages."""
         known = self._said
         if known is None or known[0] is not self.infos:
             known = self._said = self.infos, declared(self.infos)
@@ -139,7 +139,7 @@ class Variable(_Tensor, gs.Variable):  # type: ignore[misc]
 
     @property
     def typed(self) -> bool:
-        """Whether its element type was looked at or set."""
+        """Whether its element type was read or set."""
         return self._dtype is not _UNREAD
 
     @property
@@ -190,7 +190,7 @@ class Variable(_Tensor, gs.Variable):  # type: ignore[misc]
 
     @property
     def retyped(self) -> bool:
-        """Whether element type, shape or kind were set to something else than the messages say."""
+        """Whether element type, shape or kind were set to other values than the messages have."""
         unread = (self._dtype is _UNREAD, self._shape is _UNREAD, self._type is _UNREAD)
         if all(unread):
             return False
@@ -269,7 +269,7 @@ class Constant(_Tensor, gs.Constant):  # type: ignore[misc]
 
 
 class Declared:
-    """What messages say of a tensor: element type (0: nothing), shape, and which kind of value it is."""
+    """The declarations of a tensor in messages: element type (0: none), shape, and kind of value."""
 
     __slots__ = ("elem_type", "kind", "shape")
 
@@ -344,10 +344,10 @@ def static_shape(tensor: gs.Tensor) -> tuple[Dim, ...] | None:
 
 
 def constant_array(tensor: gs.Constant) -> Array:
-    """The values of a constant; how it is saved does not change by that. Do not write into the array.
+    """The values of a constant. Reading them does not change how it is saved. Do not write into the array.
 
-    ml_dtypes stand for what NumPy lacks (bfloat16, float8, int4), objects (str, or bytes when not UTF-8) for strings.
-    Raises RewriterError when the values cannot be read.
+    Types that NumPy lacks (bfloat16, float8, int4) are ml_dtypes, strings are objects (str, or bytes if not UTF-8).
+    Raises RewriterError if the values cannot be read.
     """
     values = tensor._values
     if isinstance(values, LazyTensor):
@@ -399,8 +399,8 @@ def _bare(kind: type[T], name: str) -> T:
 
 
 def new_constant(name: str, array: Any, elem_type: int | None = None) -> Constant:
-    """A constant that holds `array` (a NumPy array or scalar), converted where `elem_type` (TensorProto number) is another
-    type. What is large may be put aside into a temporary file, from where it is read as a loaded constant is.
+    """A constant that holds `array` (a NumPy array or scalar), converted if `elem_type` (TensorProto number) is another
+    type. A large array may be moved to a temporary file, from which it is read like a loaded constant.
 
     Raises RewriterError when ONNX has no such element type.
     """
@@ -418,7 +418,7 @@ def new_constant(name: str, array: Any, elem_type: int | None = None) -> Constan
 
 
 def _aside(array: Array) -> Array | LazyTensor:
-    """A large array, or where its data went."""
+    """A large array, or its data in a temporary file."""
     from rewriter.core.onnxfile.temp_constants import put_aside
 
     aside = put_aside(array)
