@@ -20,7 +20,9 @@ OPAQUE = object()
 
 
 class Form:
-    """Operator and plain attributes, one object for all models of this process: what follows from them alone is found once."""
+    """Operator and plain attributes, one object for all models of this process: results that follow from them alone are found
+    once.
+    """
 
     __slots__ = ("attrs", "domain", "op")
 
@@ -45,7 +47,7 @@ Piece = TypeVar("Piece")
 
 
 def keep(pieces: dict[bytes, Piece], octets: bytes, piece: Piece) -> Piece:
-    """What these bytes mean, for other models, too, if they are few: most models are made of the same pieces."""
+    """The meaning of these bytes, kept for other models if they are few: most models are made of the same pieces."""
     if len(octets) > LONGEST:
         return piece
     if len(pieces) >= MOST_KEPT:

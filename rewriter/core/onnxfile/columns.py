@@ -1,4 +1,4 @@
-r"""Nodes of a large graph as columns of numbers, read off its bytes by numpy.
+r"""Nodes of a large graph as columns of numbers, read from its bytes by numpy.
 
 A loop that looks into every node of a large model costs several times as much as protobuf's own parsing. Here the contents of
 nodes are read column by column: the first operands of all nodes, the second ones, and so on. The reader is strict: it leaves
@@ -88,7 +88,7 @@ def cut(data: bytes, i: int, end: int) -> tuple[IntArray, IntArray] | None:
 
 
 def _stand(data: bytes, places: IntArray, sizes: IntArray) -> bool:
-    """Whether there are fields of these lengths at these places; each shows where the next one is to stand."""
+    """Whether there are fields of these lengths at these places; each field shows the place of the next one."""
     octets = np.frombuffer(data, np.uint8)
     if (octets[places] != _NODE).any():
         return False
@@ -115,13 +115,13 @@ class Column(NamedTuple):
 
 @record(eq=False, slots=True)
 class Links:
-    """Which tensor each operand means.
+    """The tensor of each operand.
 
     Attributes:
-        seeds: names of the tensors that no node makes: inputs and constants. They are the first ones; behind them stand the
-            outputs, column by column.
+        seeds: names of the tensors that no node makes: inputs and constants. They come first; the outputs follow, column by
+            column.
         output_columns: the columns of outputs without those that are left out.
-        read: by position, the tensor that each operand means; -1 for one that is left out, or that nothing defines.
+        read: by position, the tensor of each operand; -1 if it is left out or undefined.
         index: finds a tensor by its name.
     """
 
@@ -144,8 +144,8 @@ class Columns:
         names: of the nodes; not all need have one.
         rests: the parts of nodes behind the names (operator, attributes, domain), each once; `rest_of`: the part of each node.
         kinds: the kinds of `rests`.
-        links: what the operands mean; None until `settle`.
-        listed: the nodes one by one, once somebody went through them and where they are few.
+        links: the tensors of the operands; None until `settle`.
+        listed: the nodes one by one, once a caller went through them and if they are few.
     """
 
     octets: bytes
@@ -189,7 +189,7 @@ class Columns:
 
 
 def read_columns(data: bytes, i: int, end: int) -> tuple[Columns | None, int]:
-    """The nodes of a graph from the first one on, and where the next thing begins; None when they are out of the ordinary.
+    """The nodes of a graph from the first one on, and the place behind them; None if the nodes are written in an unusual way.
 
     Raises:
         MalformedError, IndexError: a length is wrong.
@@ -211,8 +211,8 @@ class _ColumnReader:
     """Reads the fields of all nodes side by side, from the first one on.
 
     Attributes:
-        places: how far it has come in each node.
-        plain: False when a name is longer than any exporter makes it, or not ASCII; then all else means nothing.
+        places: the present place in each node.
+        plain: False if a name is longer than any exporter makes it, or not ASCII; then all else is invalid.
     """
 
     def __init__(self, octets: bytes, starts: IntArray, stops: IntArray) -> None:
@@ -257,7 +257,7 @@ class _ColumnReader:
         return Column(nodes, places, sizes, numbers)
 
     def rests(self) -> tuple[list[bytes], IntArray]:
-        """What is left of the nodes from here on, each text once, and which one each node has."""
+        """The rests of the nodes from here on, each text once, and the number of each node's text."""
         sizes = self._stops - self.places
         numbers = number(self.octets, self.places, np.minimum(sizes, _COMPARED)).numbers
         for node in np.flatnonzero(sizes > _COMPARED).tolist():

@@ -29,7 +29,7 @@ def expands_too_much(model: onnx.ModelProto) -> bool:
 
 
 def expanded(bodies: Mapping[Key, Iterable[Key]], main: Iterable[Key]) -> float:
-    """For how many nodes the calls in `main` stand; infinite where a function calls itself.
+    """The number of nodes to which the calls in `main` expand; infinite if a function calls itself.
 
     Args:
         bodies: the operators in the body of each function.
@@ -56,7 +56,7 @@ def _measure(first: Key, bodies: Mapping[Key, Iterable[Key]], sizes: dict[Key, f
 
 
 def _operators(nodes: Iterable[onnx.NodeProto]) -> Iterator[Key]:
-    """Of nodes and of what their bodies hold."""
+    """The operators of nodes and of the nodes in their bodies."""
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()

@@ -31,7 +31,7 @@ _MOST_ENTRIES = 10_000  # of a folder walked for the other names of a hard link
 
 @record(frozen=True, slots=True)
 class Reference:
-    """Where a tensor says its data are: file relative to the model's folder, first byte, number of bytes (None: not said)."""
+    """The place of a tensor's data: file relative to the model's folder, first byte, number of bytes (None: not written)."""
 
     location: str
     offset: int
@@ -232,7 +232,7 @@ def _copy(source: Path, target: Path, location: str, force: bool) -> None:
 
 
 def _same_content(descriptor: int, other: Path, size: int) -> bool:
-    """Whether a file holds the same; where both have holes, which may be larger than any disk, they are not read."""
+    """Whether a file has the same content. Common holes, which may be larger than any disk, are not read."""
     if not other.is_file() or other.stat().st_size != size:
         return False
     with other.open("rb") as second:

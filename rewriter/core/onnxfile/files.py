@@ -1,4 +1,4 @@
-"""Opening model files, without importing what reads them."""
+"""Opening model files, without importing the modules that read them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from rewriter.core.errors import RewriterError, reason
 
 MOST_BYTES = 2**31 - 1
-"""What protobuf can read and write as one message."""
+"""The most bytes that protobuf can read and write as one message."""
 
 LARGE = 1 << 24
 """Bytes of a model from which on its weights are left out; below, reading it whole takes less than walking through it."""
@@ -48,7 +48,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[tuple[int, int]]:
 def all_bytes(descriptor: int) -> bytes:
     """The bytes of an open file from its position on."""
     parts = []
-    most = max(os.fstat(descriptor).st_size, _LEAST) + 1  # one that says 0 may hold something, in /proc
+    most = max(os.fstat(descriptor).st_size, _LEAST) + 1  # in /proc, a file of size 0 may have content
     while part := os.read(descriptor, most):
         parts.append(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)

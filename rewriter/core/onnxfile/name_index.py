@@ -22,7 +22,7 @@ _HALF = np.uint64(32)
 _KEEP = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)  # the first bytes of a word
 _NOT_ASCII = np.uint64(0x8080808080808080)
 PADDING = bytes(8)
-"""What must follow the last name, so that a word can be read at each of its bytes."""
+"""The bytes that must follow the last name, so that a word can be read at each of its bytes."""
 
 
 class Numbered(NamedTuple):

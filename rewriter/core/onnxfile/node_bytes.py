@@ -24,7 +24,7 @@ A graph of two nodes, `y = Relu(x)` and `z = Neg(y)`; wire.py spells out the byt
 '0a 01 78 12 01 7a 22 03 4e 65 67'
 
 For `columns` the nodes are joined, each followed by a field `input` that holds a mark no name contains. Read as one message of
-`Names`, they say input = ["x", mark, "y", mark] and op_type = ["Relu", "Neg"], and a mark is the end of a node.
+`Names`, they have input = ["x", mark, "y", mark] and op_type = ["Relu", "Neg"], and a mark is the end of a node.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ RawModel, RawGraph, RawFunction, _Names = _classes()
 def raw_model(data: bytes) -> Any:
     """The raw message of a serialised model, its nodes as protobuf writes them.
 
-    Every node is parsed for that, some thousands at a time, so that what is made of them stays where the processor reaches it
-    at once, and soon makes room. Raises DecodeError when the bytes are no model.
+    Every node is parsed for that, some thousands at a time, so that the results stay in the processor's cache and are soon
+    freed. Raises DecodeError if the bytes are no model.
     """
     raw = RawModel.FromString(data)
     nodes = raw.graph.node[:]
@@ -115,7 +115,7 @@ class NameColumn:
 
     Attributes:
         names: of all nodes.
-        ends: for each node how many names there are up to it; None where each node has one.
+        ends: for each node the number of names up to it; None if each node has one.
     """
 
     names: list[str]
@@ -131,11 +131,11 @@ class NameColumn:
 
 @record(eq=False, slots=True)
 class NodeColumns:
-    """What the bytes of nodes say, as columns. A name is bytes where it is not UTF-8.
+    """The contents of nodes, as columns. A name that is not UTF-8 is bytes.
 
     Attributes:
-        ops, names: "" where a node has none.
-        domains: None where a node says none.
+        ops, names: "" if a node has none.
+        domains: None if a node has none.
         inputs, outputs: names of tensors.
     """
 

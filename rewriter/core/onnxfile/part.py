@@ -1,8 +1,8 @@
 """A part of a model as a model of its own: tensors that its nodes read and do not make become inputs.
 
 `reduce` tries thousands of parts, `compare` runs parts to find where two models differ, and a runtime checks one node alone.
-Parts are made of messages and by names, so that any broken model can be cut anywhere. Commands that cut a model and
-write the rest of it as it was edit its graph instead (`keep_nodes` of surgery).
+Parts are made of messages and by names, so that any broken model can be cut anywhere. Commands that cut a model and write the
+rest of it as it was edit its graph instead (`keep_nodes` of surgery).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rewriter.core.onnxfile.tensors import TensorType, encode, text
 Types = Mapping[str, bytes]
 """Serialised types by the names of tensors."""
 
-_UNKNOWN = encode(TensorType(int(onnx.TensorProto.FLOAT)))  # as good a guess as any; who tries the result finds out
+_UNKNOWN = encode(TensorType(int(onnx.TensorProto.FLOAT)))  # a guess; running the result shows whether it holds
 
 
 def bodies(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
@@ -93,7 +93,7 @@ class Whole:
         return _reached([place], readers, lambda place: self.nodes[place].output)
 
     def unread(self, places: Iterable[int]) -> list[str]:
-        """What nodes make and leave unread; the last that they make where they read all."""
+        """The outputs of nodes that these nodes do not read; the last output if they read all."""
         kept = list(places)
         read = {name for place in kept for name in self._reads[place]}
         output_names = [name for place in kept for name in self.nodes[place].output if name]
@@ -106,10 +106,10 @@ class Whole:
 
         Args:
             places: of nodes in the main graph.
-            types: of tensors that become inputs and outputs; what is not in it is taken for floats of any shape. Without it
-                only inputs of the whole are inputs of the part.
-            outputs: names of the outputs. What a tensor is declared to be may be what is wrong with the model, so these have no
-                types. None: the outputs of the whole, and of each node that is not read what it makes first.
+            types: of tensors that become inputs and outputs; a tensor that is not in it counts as floats of any shape. Without
+                it, only inputs of the whole are inputs of the part.
+            outputs: names of the outputs. The declared type of a tensor may be the defect of the model, so these have no types.
+                None: the outputs of the whole, and the first output of each node that is not read.
         """
         kept = sorted(places)
         whole, nodes = self.model.graph, [self.nodes[place] for place in kept]
@@ -187,7 +187,7 @@ def _info(name: str, types: Types) -> onnx.ValueInfoProto:
 
 
 def body_alone(model: onnx.ModelProto, number: int, types: Types) -> onnx.ModelProto:
-    """The body of this number, in the order of `bodies`, as a model of its own; what it captures becomes inputs."""
+    """The body of this number, in the order of `bodies`, as a model of its own; captured tensors become inputs."""
     result = onnx.ModelProto()
     result.CopyFrom(model)
     whole = result.graph
@@ -207,7 +207,7 @@ def body_alone(model: onnx.ModelProto, number: int, types: Types) -> onnx.ModelP
 
 
 def body_of_nodes(model: onnx.ModelProto, number: int, kept: Iterable[int], types: Types) -> onnx.ModelProto:
-    """The model with fewer nodes in one of its bodies; what these made becomes inputs of the model."""
+    """The model with fewer nodes in one of its bodies; outputs of removed nodes become inputs of the model."""
     result = onnx.ModelProto()
     result.CopyFrom(model)
     body = list(bodies(result.graph.node))[number]

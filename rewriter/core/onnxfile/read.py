@@ -1,4 +1,4 @@
-"""Reading a model file, and saying in one line what is wrong when it is none."""
+"""Reading a model file, with a one-line error message if the file is no model."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _STARTS = (
 
 @record(frozen=True, slots=True)
 class ModelFile:
-    """What was read of a file.
+    """The parts of a file that were read.
 
     Attributes:
         proto: the model, or its raw message; without its large tensors' data when there are `weights`.
         data: the file's bytes; None when there are `weights`.
-        weights: where the data are that were left out; None when nothing was.
+        weights: the file with the data that were left out; None if no data were.
     """
 
     proto: Any
@@ -55,10 +55,10 @@ class ModelFile:
 
 
 def read_model_file(path: Path, parse: Parse = onnx.ModelProto.FromString) -> ModelFile:
-    """The model in a file, as `parse` makes it of bytes. Of a large one only what are no weights is read.
+    """The model in a file, as `parse` makes it of bytes. The weights of a large model are not read.
 
-    Raises RewriterError when the file is missing, no regular file, empty, larger than 2 GiB, no ONNX model, truncated, or
-    nested too deep.
+    Raises RewriterError if the file is missing, no regular file, empty, larger than 2 GiB, no ONNX model, truncated, or nested
+    too deep.
     """
     with opened(path) as (descriptor, size):
         model = _without_weights(path, descriptor, parse) if size >= files.LARGE else None
@@ -77,7 +77,7 @@ def read_model_file(path: Path, parse: Parse = onnx.ModelProto.FromString) -> Mo
 
 
 def _without_weights(path: Path, descriptor: int, parse: Parse) -> ModelFile | None:
-    """The model in a large file; None when it is to be read as a whole, if only to say what is wrong with it."""
+    """The model in a large file; None if the whole file must be read, for example for an error message."""
     weights = WeightFile(os.dup(descriptor), str(path))
     try:
         proto = parse(weights_apart.without_weights(weights))

@@ -1,7 +1,7 @@
-"""Reads a census off the bytes of a model.
+"""Reads a census from the bytes of a model.
 
-It is strict instead of tolerant: what is not written as every exporter writes it (fields in another order, names that are not
-UTF-8, lengths that lie) ends in `MalformedError`, and the model is then read in the ordinary way, which says what is wrong.
+The reader is strict: bytes that are not written as every exporter writes them (fields in another order, names that are not
+UTF-8, wrong lengths) raise `MalformedError`. The model is then read in the ordinary way, which reports the error.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Field = tuple[int, int, Any]
 """Number, wire type, and the number that a field holds, or the place of its value."""
 
 LARGE = 1 << 16
-"""Bytes of a graph from which on its nodes are read in columns by numpy, and where numpy has yet to be imported for it."""
+"""Bytes of a graph from which on its nodes are read in columns by numpy; `LARGE_AT_START` if numpy is not imported yet."""
 LARGE_AT_START = 1 << 20
 MOST_LEVELS = 30
 """Subgraphs in each other; protobuf itself ends at about 33."""
 
 _INT, _FLOAT, _STRING, _TENSOR, _GRAPH, _FLOATS, _INTS, _STRINGS, _SPARSE = 2, 1, 3, 4, 5, 6, 7, 8, 11
 _TENSOR_FIELDS = frozenset((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 16))
-_ELSEWHERE = frozenset((13, 14))  # of a tensor: where its data are
+_ELSEWHERE = frozenset((13, 14))  # of a tensor: the place of its data
 _OTHER_VALUE = frozenset((9, 10, 11, 14, 22, 23))  # of an attribute: TENSORS, GRAPHS, TYPE_PROTO and SPARSE_TENSOR
 
 
@@ -72,7 +72,7 @@ class _CensusReader:
             elif number == 25 and wire == 2:
                 functions.append(value)
             elif number == 20:
-                self.refers = True  # what is for training is not looked into
+                self.refers = True  # training information is not read
             elif number not in (4, 5, 6, 14, 26):
                 raise MalformedError
         if len(graphs) != 1:
@@ -95,7 +95,7 @@ class _CensusReader:
         return self.data[place[0] : place[1]].decode()
 
     def head(self, i: int) -> tuple[int, int, int]:
-        """Key and length of a field with a length, and where its content begins."""
+        """Key and length of a field with a length, and the place of its content."""
         key, i = varint_at(self.data, i)
         size, i = varint_at(self.data, i)
         if key & 7 != 2:
@@ -168,7 +168,7 @@ class _CensusReader:
         return body
 
     def columns(self, i: int, end: int, body: Body) -> int:
-        """Reads all nodes at once, if they are of the kind that can be; says where the next thing begins."""
+        """Reads all nodes at once, if they allow it. Returns the place behind them."""
         from rewriter.core.onnxfile.columns import read_columns
 
         columns, stop = read_columns(self.data, i, end)
@@ -305,7 +305,7 @@ class _CensusReader:
         return OPAQUE
 
     def items(self, number: int, wire: int, value: Any) -> list[Any]:
-        """What one field of an attribute adds: floats, integers, or the place of a text, tensor or graph."""
+        """The items in one field of an attribute: floats, integers, or the place of a text, tensor or graph."""
         if number in (2, 7):
             if wire == 5 or (number == 7 and wire == 2):
                 start, stop = value
@@ -342,14 +342,14 @@ class _CensusReader:
         return name, dtype
 
     def sparse(self, i: int, end: int) -> tuple[bytes, int]:
-        self.refers = True  # the positions are not looked at
+        self.refers = True  # the positions are not read
         for number, wire, value in self.fields(i, end):
             if number == 1 and wire == 2:
                 return self.tensor(*value)
         raise MalformedError
 
     def info(self, i: int, end: int) -> tuple[bytes, int]:
-        """Name and element type of a ValueInfoProto; 0 for what has none."""
+        """Name and element type of a ValueInfoProto; 0 if it has no element type."""
         data = self.data
         if data[i] != 10:
             raise MalformedError

@@ -25,7 +25,7 @@ def put_aside(array: Array) -> tuple[onnx.TensorProto, WeightFile] | None:
 
     None if the array stays in memory: there is room for it in memory, or none on the disk.
     """
-    if array.base is None and _state.bytes_in_memory + array.nbytes <= MAX_BYTES_IN_MEMORY:  # a view holds what it is a view of
+    if array.base is None and _state.bytes_in_memory + array.nbytes <= MAX_BYTES_IN_MEMORY:  # a view keeps its base in memory
         _state.bytes_in_memory += array.nbytes
         weakref.finalize(array, _state.release, array.nbytes)
         return None
@@ -52,7 +52,7 @@ class _GrowingFile(WeightFile):
         """Does nothing: the file grows, and no other process can write to it."""
 
     def add(self, array: Array) -> Payload:
-        """Appends an array, a piece at a time where its bytes are not in their order. Raises OSError when there is no room."""
+        """Appends an array, in pieces if its bytes are not in order. Raises OSError if there is no room."""
         offset = self.size
         os.lseek(self.descriptor, offset, os.SEEK_SET)
         pieces = (

@@ -19,10 +19,10 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.weights_apart import Payload, completed, payload_of
 
-# What can be known of a tensor's type, and how two sources of such knowledge become one.
+# Types of tensors as far as they are known, and how the types from two sources are joined.
 #
-# `onnx` speaks of types in protobuf messages; facts are compared, joined and hashed all the time, so here they are plain
-# tuples, and the messages are made and read once for each distinct type.
+# `onnx` has types as protobuf messages. Facts are compared, joined and hashed all the time, so here they are plain tuples, and
+# the messages are made and read once for each distinct type.
 
 Dim = int | str | None
 """A dimension: its length, the name the file gives it, or unknown."""
@@ -33,7 +33,7 @@ _LARGEST = 2**63 - 1
 class TensorType(NamedTuple):
     """Element type (TensorProto number) and shape, each None when unknown.
 
-    `other` holds the serialised TypeProto of what is no tensor (sequence, optional, map); dtype and shape are None then.
+    `other` holds the serialised TypeProto of other values (sequence, optional, map); dtype and shape are None then.
     """
 
     dtype: int | None = None
@@ -83,7 +83,7 @@ def decode(data: bytes) -> TensorType:
 
 
 def clean(shape: Any) -> tuple[Dim, ...] | None:
-    """A shape as this module writes it, from what a file or a user wrote: -1, "" and strange objects are unknown dimensions."""
+    """A shape as this module writes it, from a file's or a user's: -1, "" and strange objects are unknown dimensions."""
     if shape is None:
         return None
     try:
@@ -124,7 +124,7 @@ def _number_of(dtype: np.dtype[Any]) -> int | None:
 
 @lru_cache(maxsize=256)
 def numpy_dtype(number: int) -> np.dtype[Any] | None:
-    """The NumPy type that holds this element type exactly; None where there is none."""
+    """The NumPy type that holds this element type exactly; None if there is none."""
     try:
         return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
     except (KeyError, ValueError, TypeError):
@@ -156,7 +156,7 @@ def _refine_dim(first: Dim, second: Dim) -> Dim:
 
 
 def join(first: TensorType, second: TensorType) -> TensorType:
-    """What holds of a tensor that is sometimes the one and sometimes the other."""
+    """The type of a tensor that has sometimes the first and sometimes the second type."""
     if first == second:
         return first
     if first.other or second.other:
@@ -196,7 +196,7 @@ NUMPY_NATIVE = frozenset((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
 
 
 def gs_dtype(elem_type: int) -> Any:
-    """An element type as graphsurgeon's `dtype`: a NumPy dtype, the number where NumPy has none, None for 0."""
+    """An element type as graphsurgeon's `dtype`: a NumPy dtype, the number if NumPy has none, None for 0."""
     return (numpy_dtype(elem_type) if elem_type in NUMPY_NATIVE else elem_type) if elem_type else None
 
 
@@ -211,8 +211,7 @@ _MOST = 1 << 59
 
 
 def read_tensor(tensor: onnx.TensorProto, folder: Path | None) -> Array:
-    """The values of a tensor as an array of its shape that may be written to; ml_dtypes for what NumPy lacks, objects for
-    strings.
+    """The values of a tensor as a writable array of its shape. Types that NumPy lacks are ml_dtypes, strings are objects.
 
     Args:
         tensor: the message; it is not changed.
@@ -317,7 +316,7 @@ def _strings(tensor: onnx.TensorProto, shape: tuple[int, ...], count: int) -> Ar
 
 
 def text(value: str | bytes) -> str:
-    """A string field of a message; protobuf hands out bytes where the file has something that is not UTF-8."""
+    """A string field of a message; protobuf returns bytes if the field is not UTF-8."""
     return value if isinstance(value, str) else value.decode(errors="backslashreplace")
 
 
@@ -337,7 +336,7 @@ def _check_size(tensor: onnx.TensorProto, found: int, size: int) -> None:
 def _from_file(
     tensor: onnx.TensorProto, data: Payload, size: int, dtype: np.dtype[Any], shape: tuple[int, ...], folder: Path | None
 ) -> Array:
-    """The values of a tensor whose data were left out of its message: read into the array at once where they stand as in it."""
+    """The values of a tensor whose data were left out of its message: read directly into the array if the formats agree."""
     plain = (
         tensor.data_type not in _BITS and dtype.isnative and sys.byteorder == "little" and not external_data.is_external(tensor)
     )

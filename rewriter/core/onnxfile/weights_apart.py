@@ -1,7 +1,7 @@
 """Taking the weights out of a model before protobuf reads it, and putting them back after protobuf wrote it.
 
-What comes out at the end are the very bytes that protobuf would have written had it seen the weights: each message writes its
-fields in the order of their numbers, and those it does not know last.
+The result has the very bytes that protobuf would have written with the weights: each message writes its fields in the order of
+their numbers, and unknown fields last.
 
 A model that is one initializer of 1024 floats, and the same with a mark in place of the floats. The lengths around it change:
 
@@ -126,8 +126,8 @@ class Payload:
 
     Attributes:
         file: the file.
-        offset, length: where in it they are.
-        field: which field of TensorProto they are the content of, by number; 0 for none.
+        offset, length: their place in the file.
+        field: the number of the TensorProto field with this content; 0 for none.
     """
 
     file: WeightFile
@@ -152,7 +152,7 @@ class Payload:
 
 
 def payload(content: bytes) -> Payload | None:
-    """What a mark's content says; None when it is no mark. Raises RewriterError when its file is closed."""
+    """The weights that a mark's content refers to; None if it is no mark. Raises RewriterError if its file is closed."""
     if not content.startswith(PREFIX):
         return None
     number, field, offset, length = _REST.unpack_from(content, len(PREFIX))
@@ -163,7 +163,7 @@ def payload(content: bytes) -> Payload | None:
 
 
 def payload_of(tensor: onnx.TensorProto) -> Payload | None:
-    """Where the data of a tensor are that were left out; None when they were not. Errors as for `payload`."""
+    """The data of a tensor that were left out; None if they were not left out. Errors as for `payload`."""
     if not WeightFile.opened:
         return None
     for unknown in UnknownFieldSet(tensor):
@@ -184,7 +184,7 @@ LEAST_FIELD = 1 << 12
 
 _UNIT = {4: 4, 9: 1, 10: 8}  # bytes of one item of the fields that can be left out
 _WIRES = {1: (0, 2), 2: (0,), 3: (2,), 4: (2, 5), 5: (0, 2), 6: (2,), 7: (0, 2), 8: (2,), 9: (2,), 10: (1, 2), 11: (0, 2)}
-"""How the fields of a tensor are written; protobuf moves to the end what is written otherwise."""
+"""How the fields of a tensor are written; protobuf moves fields that are written otherwise to the end."""
 
 _SMALL = 1 << 16  # bytes of weights that pass through memory, together with the bytes around them
 _CHUNK = 1 << 18  # bytes of weights that are digested at once: few enough to stay in a processor's own memory
@@ -326,7 +326,7 @@ def _filled(source: Source, start: int, stop: int) -> Pieces | None:
 
 
 def _places(data: bytes) -> list[int]:
-    """Where marks stand."""
+    """The places of the marks."""
     places = []
     place = data.find(PREFIX)
     while place >= 0:

@@ -1,8 +1,8 @@
 """Finding the weights in a serialised model without parsing it, so that they can be left out of it and put back.
 
 A model is a message of protobuf: fields, each a key and a value, some of them messages again. Both ways of rewriting it walk
-down to its tensors, and only where a tensor is rewritten are the lengths of what encloses it written anew. All else is named by
-its place and neither copied nor looked at. A length that lies is found before anything is allocated for it.
+down to its tensors. If a tensor is rewritten, the lengths of the enclosing fields are written anew. All else is named by its
+place and neither copied nor read. A wrong length is found before anything is allocated for it.
 
 The node `y = Relu(x)` is twelve bytes, three fields that each begin with a key (number * 8 + 2) and a length:
 
@@ -41,7 +41,7 @@ LAZY: Table = {
     ATTRIBUTE: {5: TENSOR, 6: GRAPH},
     FUNCTION: {7: NODE},
 }
-"""Those whose tensors become constants of a graph, which are read when asked for: initializers and attributes of nodes."""
+"""Fields whose tensors become constants of a graph, which are read on first use: initializers and attributes of nodes."""
 
 ALL: Table = {
     MODEL: {**LAZY[MODEL], 20: TRAINING},
@@ -143,7 +143,7 @@ class Walk:
 
     Attributes:
         source: the serialised model.
-        table: where to look for tensors.
+        table: the fields in which to search tensors.
         worth: whether there may be such a tensor between two places; if not, the walk skips them.
         tensor: the new pieces of a tensor between two places, None to leave it as it is.
         least: messages with fewer bytes are skipped, such as small nodes, since there may be a million of them.

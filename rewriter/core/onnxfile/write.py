@@ -20,7 +20,7 @@ from rewriter.core.errors import RewriterError, reason
 
 try:
     import fcntl
-except ImportError:  # no locks here, so nothing is collected
+except ImportError:  # no locks here, so no file is collected
     fcntl = None  # type: ignore[assignment]
 
 LOCKS = fcntl is not None
@@ -37,7 +37,7 @@ class TemporaryFile:
     Attributes:
         place: its path.
         descriptor: -1 while it is not open.
-        renamed: nothing is left to be removed.
+        renamed: whether it was renamed, so that it need not be removed.
     """
 
     __slots__ = ("_folder", "descriptor", "place", "renamed")
@@ -70,7 +70,7 @@ class TemporaryFile:
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """An empty folder where the system has such, gone with all that is in it at the end. Raises OSError."""
+    """An empty folder in the system's folder for them; removed with its contents at the end. Raises OSError."""
     import shutil
     import tempfile
 
@@ -80,7 +80,7 @@ def temporary_folder() -> Iterator[Path]:
         while True:
             place = Path(tempfile.gettempdir(), f".{os.urandom(6).hex()}{ENDING}")
             os.mkdir(place, 0o700)
-            with contextlib.suppress(FileNotFoundError):  # somebody has just collected it
+            with contextlib.suppress(FileNotFoundError):  # another process has just collected it
                 descriptor = os.open(place, os.O_RDONLY)
                 if _taken(descriptor):
                     break
@@ -94,13 +94,13 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def collect(folder: str | os.PathLike[str], *, again: bool = False) -> None:
-    """Removes what dead processes left in a folder, once in a process unless it asks `again`."""
+    """Removes files of dead processes from a folder; once in a process, except with `again`."""
     given = os.fspath(folder)
     if fcntl is None or (given in _searched and not again):
         return
     name = os.path.realpath(given)
     known = name in _searched
-    _searched.update((name, given) if os.path.isabs(given) else (name,))  # to find out where a link leads takes long
+    _searched.update((name, given) if os.path.isabs(given) else (name,))  # resolving links takes long
     if known and not again:
         return
     with contextlib.suppress(OSError), os.scandir(name) as entries:
@@ -132,13 +132,13 @@ def _taken(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return False  # somebody is about to collect it
+        return False  # another process is about to collect it
     except OSError:  # a file system without locks: no other process can collect it either
         return True
     return os.fstat(descriptor).st_nlink > 0
 
 
-# Bytes from one file to another, by the system where it can, so that they need not pass through this process.
+# Bytes from one file to another, copied by the system if it can, so that they need not pass through this process.
 
 _AT_ONCE = 1 << 17  # bytes that are written in one call: with a megabyte or more, it takes up to five times as long
 _MOST_AT_ONCE = 1 << 30  # bytes that the system copies in one call
@@ -147,8 +147,8 @@ _MOST_AT_ONCE = 1 << 30  # bytes that the system copies in one call
 def transfer(source: int, offset: int, length: int, target: int) -> None:
     """Writes a part of a file to another, at its present position.
 
-    Where the file system can share blocks between files, nothing is copied at all. Holes stay holes: a file may claim to be
-    larger than any disk and take no room.
+    If the file system can share blocks between files, no bytes are copied. Holes stay holes: a file may claim to be larger than
+    any disk and take no room.
 
     Args:
         source, target: descriptors; the position of `source` does not matter and stays.
@@ -166,8 +166,8 @@ def transfer(source: int, offset: int, length: int, target: int) -> None:
 
 
 def data_parts(source: int, offset: int, length: int) -> Iterator[tuple[int, int]]:
-    """Where there are data in a part of a file; what is not covered is a hole. Without holes, or where they cannot be asked
-    for, that is the part as it is.
+    """The ranges with data in a part of a file; the rest are holes. Without holes, or if the system cannot find them, it is the
+    whole part.
     """
     end = offset + length
     found = os.fstat(source)
@@ -325,7 +325,7 @@ class NewFile:
             raise RewriterError(f"{self._path}: {reason(error)}") from error
 
     def close(self) -> None:
-        """Removes what has no name. It may be called again, also when a signal ended the first call."""
+        """Removes the file if it has no name. It may be called again, also when a signal ended the first call."""
         self._file.close()
 
     def __enter__(self) -> NewFile:
@@ -366,7 +366,7 @@ class NewFile:
         self._file.renamed = True
 
     def _take_name(self) -> None:
-        """Gives the file its name unless somebody else took it meanwhile; a link fails then, a rename would not."""
+        """Gives the file its name unless another process took it meanwhile; a link fails then, a rename would not."""
         try:
             os.link(self.place, self._path)
         except FileExistsError:
@@ -393,14 +393,14 @@ def _write(path: Path, content: bytes | Callable[[int], None], force: bool) -> N
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """Has the names in a folder written to the disk, where the system can. Raises OSError when it fails to."""
+    """Has the names in a folder written to the disk, if the system can. Raises OSError if that fails."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that knows no such thing
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system without this call
             raise
     finally:
         os.close(descriptor)
