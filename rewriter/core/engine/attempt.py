@@ -1,4 +1,4 @@
-"""One rule at one place: match, ask its conditions, rewrite, and say what happened."""
+"""One rule at one place: match, check its conditions, rewrite, and log the result."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ MISTAKES = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError
 
 
 class Attempt:
-    """Tries rules at places; what keeps a rule from firing where its pattern matches is collected in `blocked`.
+    """Tries rules at places. If a pattern matches and the rule does not fire, the reason goes to `blocked`.
 
     Attributes:
         chosen: codes of rules that fire whether or not the runtime that they are about is the installed one.
         rewrites: False leaves the graph as it is.
-        would_fire: whether a rule came so far that it was to be rewritten, in an attempt that rewrites nothing.
+        would_fire: whether a rule was ready to rewrite, in an attempt that rewrites nothing.
     """
 
     def __init__(self, context: Context, *, detail: bool, tracers: Sequence[Tracer] = (), rewrites: bool = True) -> None:
@@ -98,12 +98,12 @@ class Attempt:
                 tracer.ends(compiled)
 
     def follow(self, compiled: CompiledRule, group: Sequence[Fired]) -> Fired | None:
-        """What a group of firings on the interface entails where they gave names to dimensions; None when that is nothing.
+        """The firing that follows new names of dimensions from a group of firings on the interface; None if it changes nothing.
 
         Raises:
             DoesNotFlow: the dimensions cannot be followed; the graph is as it was.
         """
-        # a rule that adds something says itself what else follows
+        # a rule that adds something makes all further changes itself
         declared = [fired.edits for fired in group if fired.edits.declared and not fired.edits.added]
         sizes = repairs().named_dimensions(declared) if declared else {}
         if not sizes:
@@ -124,11 +124,11 @@ class Attempt:
         return Fired(compiled, None, {}, edits, *seen, scope, (), "", mark, last.noted) if edits.any else None
 
     def refuse(self, compiled: CompiledRule, reason: str) -> None:
-        """Notes why a rule on the model as a whole was taken back."""
+        """Notes why a rule on the whole model was rolled back."""
         self._block(compiled, None, reason, error=True)
 
     def _ready_for(self, compiled: CompiledRule, root: gs.Node) -> tuple[Program, Registers] | None:
-        """A rule's program, and its registers for all roots of one scope; None where the rule is not meant for that."""
+        """A rule's program, and its registers for all roots of one scope; None if the rule is not meant for the scope."""
         scope: Scope = root._scope
         version, found = scope.opsets.get(""), self._ready.get((compiled, scope))
         if found is None or found[0] != version:

@@ -39,8 +39,9 @@ class CompiledRule:
     Attributes:
         pattern: None for `match graph`.
         parameter_values: values of the rule's parameters.
-        inside, private, wheres: of the rule: where it matches, names of its private tensors, its conditions with their texts.
-        blocks: the rewrite blocks, made ready; `only` is the one for all opsets, where there is just that.
+        inside, private, wheres: of the rule: the places of matches, names of its private tensors, its conditions with their
+            texts.
+        blocks: the compiled rewrite blocks; `only` is the block for all opsets, if there is no other.
         title, kind, phase, opset, runtime, once: of the rule.
     """
 
@@ -57,7 +58,7 @@ class CompiledRule:
         self.only = self.blocks[0] if len(self.blocks) == 1 and self.blocks[0].opset is None else None
 
     def block(self, version: int) -> Block | None:
-        """What to do to a model of this opset."""
+        """The rewrite block for a model of this opset."""
         for block in self.blocks:
             if block.opset is None or version in block.opset:
                 return block
@@ -65,7 +66,7 @@ class CompiledRule:
 
     @cached_property
     def early(self) -> EarlyReject:
-        """What the root of the pattern must show."""
+        """The conditions on the root of the pattern."""
         assert self.pattern is not None
         return EarlyReject(self.pattern)
 
@@ -82,12 +83,12 @@ class CompiledRule:
         return specificity(self.rule.ast)
 
 
-# Which rules may match at a node, by what the node shows at once: how many operands it has, and who makes them.
+# The rules that may match at a node, by its view: the number of its operands, and their makers.
 #
-# At most nodes of the right operator a rule does not match for one of these reasons. A node shows so little of this that few
-# views of it differ: the rules that may match at a view are found once, by asking each, and kept. Most nodes are then settled
-# by one look into a dictionary, however many rules there are. Nothing has to be remembered of a look that failed: its answer
-# changes only with nodes that the worklist follows anyway.
+# At most nodes with a rule's root operator, the rule does not match for one of these reasons. Few views differ. So the rules
+# that may match at a view are found once, by checking each rule, and kept. Most nodes then cost one look into a dictionary,
+# however many rules there are. A view without rules need not be watched: it changes only with nodes that the worklist follows
+# anyway.
 
 View = tuple[int, int, tuple[str | None, ...]]
 """Number of operands, the same without trailing omitted ones, and of each maker the operator and the domain, one by one."""
@@ -186,7 +187,7 @@ class PhasePlan:
         return found
 
     def roots(self, op: OpKey) -> Roots | None:
-        """The rules whose root may be of an operator; None where there are none."""
+        """The rules whose root may be of an operator; None if there are none."""
         found = self.by_root.get(op)
         if found is None and self.any_root:
             found = self.by_root[op] = Roots()
@@ -279,8 +280,8 @@ def _ranked(rules: list[CompiledRule]) -> list[CompiledRule]:
 
 # Rules made ready once for all models of a call.
 #
-# What a rule compiles to, and what it needs to find in a model, follows from the rule and the settings alone; only which of the
-# rules can fire depends on the model. With many small models, making rules ready anew for each would take most of the time.
+# The program of a rule and its requirements follow from the rule and the settings alone. Only the choice of rules that can fire
+# depends on the model. With many small models, compiling rules anew for each model would take most of the time.
 
 MOST_SETS = 4
 """Rule sets that are remembered: a call has one, and those that leave out a rule which did harm."""
@@ -309,7 +310,7 @@ class Prepared:
         waiting = self._suitable(suited, inventory.ops)
         found: set[str] = set()
         growing = True
-        while growing:  # what one rule makes may be what another one needs
+        while growing:  # one rule may make operators that another one needs
             growing, ops = False, inventory.ops
             for rule in waiting:
                 fulfilled = [need for _, need in self._rule(rule) if need.are_fulfilled_in(inventory)]
@@ -325,8 +326,8 @@ class Prepared:
         return self._plan([rule for rule in suited if rule.code in found])
 
     def _suitable(self, suited: Sequence[Rule], ops: frozenset[tuple[str, str]]) -> Sequence[Rule]:
-        """The rules whose operators are all in `ops`: known without compiling a rule, and the same for similar models.
-        `suited` is one of the lists that models of one exporter share.
+        """The rules whose operators are all in `ops`: known without compiling a rule, and the same for similar models. `suited`
+        is one of the lists that models of one exporter share.
         """
         key = id(suited), ops
         known = self._of_ops.get(key)

@@ -1,6 +1,5 @@
-"""A firing until the log has it, and tracers, which follow why rules fire or do not: coverage, profile, audit and `why` are
-tracers
-that are passed to an attempt.
+"""A firing until the log has it, and tracers, which record why rules fire or do not. Coverage, profile, audit and `why` are
+tracers that are passed to an attempt.
 
 A tracer changes nothing, so that its report cannot differ from the run. A run without tracers pays nothing for them.
 """

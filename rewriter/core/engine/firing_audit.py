@@ -32,7 +32,7 @@ from rewriter.core.record import record, replace
 
 
 def known_type(facts: Facts, tensor: gs.Tensor) -> str:
-    """`float[1,64,N]`; "" when nothing is known."""
+    """`float[1,64,N]`; "" if the type is unknown."""
     dtype, shape = facts.dtype(tensor), facts.shape(tensor)
     return "" if not dtype and shape is None else type_words(dtype, shape)
 
@@ -51,7 +51,7 @@ class Weights:
         self._known: dict[int, tuple[gs.Tensor, Any, tuple[str, str, str]]] = {}
 
     def words(self, tensor: gs.Tensor) -> str:
-        """`int64[2] {0, -1}` or `float[64,3,7,7] #1a2b3c4d5e6f`; "" for what is no constant."""
+        """`int64[2] {0, -1}` or `float[64,3,7,7] #1a2b3c4d5e6f`; "" if the tensor is no constant."""
         found = self.find(tensor)
         if found is None:
             return ""
@@ -59,9 +59,9 @@ class Weights:
         return f"{kind} {values or '#' + (digits[:12] or '?')}"
 
     def find(self, tensor: gs.Tensor) -> tuple[str, str, str] | None:
-        """Type, sha256 and values (when few) of an initializer, a tensor attribute or what a Constant node makes; else None.
+        """Type, sha256 and values (if few) of an initializer, a tensor attribute or a Constant node's output; else None.
 
-        The hash is "" when the values cannot be read.
+        The hash is "" if the values cannot be read.
         """
         constant = isinstance(tensor, gs.Constant)
         maker = None if constant or not tensor.name else self._index.producer(tensor)
@@ -187,7 +187,7 @@ class SnapshotTaker:
     def _around(
         self, scope: Scope, before: States, after: States, edits: Edits, nodes: Mapping[int, gs.Node]
     ) -> dict[int, NodeState]:
-        """The neighbours of what a firing matched and made, that it did not touch."""
+        """The untouched neighbours of the nodes that a firing matched and made."""
         found: dict[int, gs.Node] = {}
         for state in (*before.values(), *after.values()):
             for node in self._neighbours(state, scope):
@@ -199,7 +199,7 @@ class SnapshotTaker:
     # --- words -------------------------------------------------------------------------------------------------------------
 
     def port(self, number: int, tensor: gs.Tensor, types: Mapping[int, str], more: int = 0) -> Port:
-        """A tensor as a picture shows it; with its type as it was, where that was noted."""
+        """A tensor as a picture shows it; with its former type, if that was noted."""
         kind = types.get(id(tensor))
         return Port(
             number,
@@ -292,7 +292,7 @@ class Auditor(Tracer):
     # --- after the rewrite -------------------------------------------------------------------------------------------------
 
     def has_rewritten(self, compiled: CompiledRule, root: gs.Node | None, fired: Fired | None) -> None:
-        """Adds what was seen before to the firing."""
+        """Adds the notes from before the rewrite to the firing."""
         if fired is not None:
             noted = fired.noted = self._noted
             fired.conditions = tuple(replace(c, found=found) for c, found in zip(fired.conditions, noted.found, strict=True))
@@ -317,7 +317,7 @@ class Auditor(Tracer):
         self._taken[code] += noted.snapshot
 
     def snapshot(self, nodes: Sequence[gs.Node], edits: Edits, noted: Noted) -> Snapshot:
-        """The surroundings of a firing, to be asked when the facts are those after it."""
+        """The surroundings of a firing. Call it once the facts are up to date after the firing."""
         return self._taker.snapshot(nodes, edits, noted.types)
 
     def text(self, node: gs.Node | NodeState) -> str:

@@ -1,7 +1,7 @@
 """Why every run ends: counters of steps, a memory of the states that the graph was in, and a clock.
 
 Steps are firings, tries and generations: a run that they end has ended at the same place on every machine. The clock is for
-what no counter foresees; the result of a run that it ended is not written (`batch.job`).
+cases that no counter foresees; the result of a run that the clock ended is not written (`batch.job`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rewriter.core.log import Stop
 from rewriter.core.record import record
 
 SUSPICIOUS = 2
-"""Nodes that descend from rewritten nodes so often may be what was there before."""
+"""Nodes that descend from rewritten nodes so often may restore an earlier state."""
 
 
 @record(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class Limits:
         generations: how often a node may descend from rewritten nodes. A firing that leaves fewer nodes than it took does not
             count, since that cannot go on forever; nor do nodes that were only matched, so that a rewrite may run along a
             chain of any length.
-        growth: how many nodes a rule may add in all by rewriting what rules have made: so many, or eight times as many as
-            the model had where that is more.
+        growth: how many nodes a rule may add in all by rewriting nodes that rules have made: this number, or eight times as
+            many as the model had if that is more.
         firings: of all rules on one model; None for as many as follow from its size.
         tries: of rules at nodes, whether they fire or not; None for as many as follow from its size.
         per_root: of one rule at one node.
@@ -47,7 +47,7 @@ TRIES, TRIES_PER_NODE = 1_000_000, 1_000
 """
 
 OF_MODEL = 8
-"""A model may become so many times as large by rules that rewrite what rules have made."""
+"""A model may become so many times as large by rules that rewrite nodes that rules have made."""
 
 
 class Watch:
@@ -96,7 +96,7 @@ class Watch:
         return None
 
     def _spent(self) -> str:
-        """What the time went into."""
+        """The stages that took the time."""
         seconds, place = self._longest
         if place is None:
             return f"{self._rewrites()}: making the model and the rules ready took all of it"
@@ -154,8 +154,8 @@ class Watch:
         return code in self._overgrown
 
     def suspects(self, code: str, root: int, generation: int) -> bool:
-        """Whether a firing may bring back what was there before: at a node where the rule fired already, or of nodes that
-        descend from rewritten ones. No circle is without such a firing.
+        """Whether a firing may restore an earlier state: at a node where the rule fired already, or on nodes that descend from
+        rewritten ones. Every circle has such a firing.
         """
         return generation >= SUSPICIOUS or (code, root) in self._per_root
 

@@ -13,7 +13,7 @@ from rewriter.core.log import Log
 
 
 def run_on_graph(graph: gs.Graph, rules: RuleSet, known: Knowledge, limits: Limits | None, *, keep: bool) -> Log:
-    """Rewrites a graph in place, or finds out what would be rewritten. Raises RewriterError if this is no graph."""
+    """Rewrites a graph in place, or finds the rewrites that would happen. Raises RewriterError if this is no graph."""
     if not isinstance(graph, gs.Graph):
         kind = type(graph).__name__
         raise RewriterError(

@@ -35,21 +35,21 @@ if TYPE_CHECKING:
     from rewriter.core.matching.forecast import Forecast
 
 
-# Places still to be tried, in execution order, and what brings a place back after the graph around it has changed.
+# Places still to be tried, in execution order, and the changes around a place that bring it back.
 
 Position = tuple[int, int]
 
 
 class Worklist:
-    """Roots of one phase. A root comes back when a node that its pattern can reach changes, or the answer to something that a
-    rule asked about a tensor there.
+    """Roots of one phase. A root comes back if a node that its pattern can reach changes, or a fact about a tensor that a rule
+    read there.
 
     Attributes:
-        watchers: by id() of a tensor, the roots at which a rule asked for its facts.
-        tracers: by id() of a tensor, the roots at which a rule asked who makes it, or what the file declares of it.
-        counters: by id() of a tensor, those at which a rule asked who reads it: by how many readers matter there, and whether
-            there were more.
-        incomplete: set when a change reached too many roots at once to list them; then the whole graph is looked at once more.
+        watchers: by id() of a tensor, the roots at which a rule read its facts.
+        tracers: by id() of a tensor, the roots at which a rule read its maker or its declaration in the file.
+        counters: by id() of a tensor, the roots at which a rule read its readers: by the number of readers that matter there,
+            and whether there were more.
+        incomplete: set if a change reached too many roots at once to list them; then the whole graph is tried once more.
     """
 
     def __init__(self, phase: PhasePlan, index: GraphIndex) -> None:
@@ -94,7 +94,7 @@ class Worklist:
                 yield node
 
     def watch(self, root: gs.Node, context: Context) -> None:
-        """Notes which tensors a rule at `root` asked about, as the context remembers it."""
+        """Notes the tensors whose facts a rule at `root` read, from the context."""
         for tensor in context.seen:
             self.watchers.setdefault(tensor, {})[id(root)] = root
         for tensor in context.traced:
@@ -104,19 +104,21 @@ class Worklist:
             self.counters.setdefault(number, {}).setdefault(kind, {})[id(root)] = root
 
     def facts_changed(self, tensors: Iterable[gs.Tensor]) -> None:
-        """Tries again the roots where a rule asked for the facts of these tensors."""
+        """Tries again the roots where a rule read the facts of these tensors."""
         for tensor in tensors if self.watchers else ():
             for root in self.watchers.pop(id(tensor), {}).values():
                 self.add(root)
 
     def makers_changed(self, tensors: Iterable[gs.Tensor]) -> None:
-        """Tries again the roots where a rule asked who makes these tensors: another node, or one that was edited."""
+        """Tries again the roots where a rule read the makers of these tensors: another node makes them, or the maker was
+        edited.
+        """
         for tensor in tensors if self.tracers else ():
             for root in self.tracers.pop(id(tensor), {}).values():
                 self.add(root)
 
     def users_changed(self, *groups: Iterable[gs.Tensor]) -> None:
-        """Tries again the roots where a rule asked who reads these tensors, unless there are still more than matter there."""
+        """Tries again the roots where a rule read the readers of these tensors, unless more than matter there are left."""
         for tensor in chain(*groups) if self.counters else ():
             kinds = self.counters.get(id(tensor))
             if not kinds:
@@ -168,7 +170,7 @@ class Worklist:
 
 def deltas(done: Sequence[Edits]) -> list[int]:
     """By how much each transaction changed the sum of the signatures of all nodes; the graph is as the last one left it."""
-    after: dict[int, int] = {}  # signatures that nodes had after the transaction looked at, of those touched later
+    after: dict[int, int] = {}  # by node that a later transaction touched: its signature after the present one
     found = []
     for edits in reversed(done):
         delta = 0
@@ -268,7 +270,7 @@ class Run:
             if self._is_over or len(self._done) == before or not (raised or again):
                 break
         if self._attempt.would_fire:
-            return self.log  # nothing was edited, and the log says nothing
+            return self.log  # no node was edited, and the log is empty
         self.log.tries = self._watch.tries
         still_blocked = (b for (_, root), b in self._attempt.blocked.items() if b.op == "" or self.index.has(root))
         self.log.blocked = sorted(still_blocked, key=lambda blocked: (blocked.rule, blocked.place, blocked.root))
@@ -303,10 +305,10 @@ class Run:
     # --- phases ------------------------------------------------------------------------------------------------------------
 
     def _phase(self, phase: PhasePlan) -> bool:
-        """One phase to its fixpoint; whether anything fired.
+        """Runs one phase to its fixpoint. Returns whether a rule fired.
 
-        Rules on the model as a whole come first; in the phase `cleanup` they come last, when no other rule fires there. A merge
-        of equal nodes, for one, gives a node two readers, and a rule that wants one reader would not fire any more.
+        Rules on the whole model come first; in the phase `cleanup` they come last, when no other rule fires there. For example,
+        a merge of equal nodes gives a node two readers, and a rule that requires one reader would not fire any more.
         """
         before = len(self._done)
         is_last = phase.name == PHASES[-1]
@@ -414,7 +416,7 @@ class Run:
     # --- firings -----------------------------------------------------------------------------------------------------------
 
     def _accept(self, fired: Fired) -> bool:
-        """Books a firing, or takes it back when a limit says so."""
+        """Books a firing, or rolls it back at a limit."""
         edits, watch, limits = fired.edits, self._watch, self._watch.limits
         more = len(edits.added) - len(edits.removed)
         generation, edited = 0, set[int]()
@@ -460,9 +462,7 @@ class Run:
         return self.index.node_count
 
     def _watch_over(self, fired: Fired, root: int) -> None:
-        """Counts a firing that changed nodes and may bring back what was there before, and stops the run when it closes a
-        circle.
-        """
+        """Counts a firing that changed nodes and may restore an earlier state. Stops the run if it closes a circle."""
         watch = self._watch
         if watch.recalls:
             delta = deltas([fired.edits])[0]
@@ -515,7 +515,7 @@ class Run:
 
 
 def _places(fired: Fired) -> Iterator[tuple[object, ...]]:
-    """Where a rule that fires but once is not tried again: at the node and at those that it made, or anywhere."""
+    """The places where a rule that fires only once is not tried again: the node and the nodes that it made, or all."""
     code, edits = fired.compiled.code, fired.edits
     if fired.compiled.once == "model":
         return iter([(code,)])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rewriter.core.engine.firing_audit import Auditor
 
 
-# Which rules a node goes back to: those that made or changed it, and those that had made what it took the place of.
+# The rules behind a node: the rules that made or changed it, and the rules that made the nodes it replaced.
 
 
 def note_lineage(firings: Iterable[tuple[str, Edits]]) -> None:
@@ -45,7 +45,7 @@ SHOWN_TO_AUDITORS = 4096
 
 
 class Recorder:
-    """Writes the log of one run; remembers which firing made or edited which node, so that firings know their parents."""
+    """Writes the log of one run. Remembers the firings that made or edited each node, to name the parents of later firings."""
 
     def __init__(self, log: Log, context: Context, *, detail: bool, auditor: Auditor | None = None) -> None:
         self._log = log
@@ -92,14 +92,14 @@ class Recorder:
             self._auditor.count(fired.compiled.code, fired.noted)
 
     def depict(self, fired: Fired) -> None:
-        """Adds the surroundings of the firing that was booked last, when they are wanted and its facts are up to date."""
+        """Adds the surroundings of the last booked firing, if they are wanted, once its facts are up to date."""
         if self._auditor is not None and fired.noted is not None and fired.noted.snapshot:
             self._log.firings[-1].snapshot = self._auditor.snapshot(list(fired.nodes.values()), fired.edits, fired.noted)
 
     # --- changes -----------------------------------------------------------------------------------------------------------
 
     def _changes(self, fired: Fired) -> Iterator[Change]:
-        """What was changed; of nodes, first what was removed, then what was edited, then what was added."""
+        """The changes; for nodes, first the removed ones, then the edited ones, then the added ones."""
         edits = fired.edits
         for node, kept in self._changed(fired):
             before = self._text(edits.before[id(node)]) if id(node) not in edits.added else None

@@ -76,7 +76,7 @@ class Hooks:
         coverage: counts the rules that matched, fired and were blocked.
         audit: further details of each firing for the log, if the log has details at all; the run itself is the same.
         permit: is called for each firing that is ready to happen.
-        profile: where to book the time.
+        profile: books the time.
     """
 
     coverage: Coverage | None = None
@@ -153,10 +153,10 @@ def _first_look(
     *,
     detail: bool,
 ) -> Log | None:
-    """The log of a run that tries only what may fire, where nothing does, as in most models; else None.
+    """The log of a run that tries only rules that may fire, if no rule fires, as in most models; else None.
 
-    It edits nothing, and what it found out of tensors still holds. It is None, too, where something is blocked: which of the
-    rules are tried at all is then part of what the log says.
+    It edits nothing, so that the facts that it found still hold. It is also None if a rule is blocked: the log then depends on
+    the set of rules that are tried.
     """
     look = Attempt(context, detail=detail, rewrites=False)
     log = Run(context, rules, limits, look, veto=veto, forecast=forecast).execute()
@@ -164,9 +164,10 @@ def _first_look(
 
 
 def questions(context: Context, rules: RuleSet, limits: Limits) -> list[Question]:
-    """Where repairs with `evidence: guess` would fit, once the other rules have fired; the graph is left as it was.
+    """The places where repairs with `evidence: guess` would match after the other rules have fired. The graph is left as it
+    was.
 
-    What the other rules repair is no question any more, so both kinds run together.
+    Both kinds of rules run together, since defects that the other rules repair are no question any more.
     """
     rules_by_code = {rule.code: rule for rule in rules.questions}
     if not suited(replace(rules, rules=rules.questions), context.subject)[0]:
