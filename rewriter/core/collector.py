@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 MANY = 500_000
-"""Objects of models, graphs among them, which are circular: so many may have become garbage before somebody looks."""
+"""Objects of models, which are circular, as graphs are: so many may become garbage before a collection."""
 
 FROZEN = 1000
 """Objects that may be frozen without a request: Python 3.12 itself freezes some hundreds at its start."""
@@ -19,8 +19,8 @@ _object_count = 0
 def collector_off(*, circular: bool = True) -> Iterator[None]:
     """No collections inside; afterwards as before. One full collection of a model of 100,000 nodes takes about a second.
 
-    What was made inside counts as old at once: freezing and thawing moves it there without a walk. Where somebody keeps frozen
-        objects they stay so, and the walk is made. What is not `circular` goes by itself, and no collection is due to it.
+    Objects made inside count as old at once: freezing and thawing moves them there without a walk. If the program keeps frozen
+    objects, they stay frozen, and the walk is made. Objects that are not `circular` are freed without a collection.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -37,7 +37,7 @@ def collector_off(*, circular: bool = True) -> Iterator[None]:
 
 
 def collect_between_models() -> None:
-    """Collects what earlier models left, once that may be much: objects that count as old at once never have Python do it."""
+    """Collects garbage of earlier models, once it may be much: Python does not collect objects that count as old at once."""
     global _object_count
     if _object_count > MANY:
         gc.collect()

@@ -14,5 +14,5 @@ def reason(error: Exception) -> str:
 
 
 def install(extra: str) -> str:
-    """How an optional part is installed, as messages say it; `rewriter` on PyPI is not this package, so a clone is named."""
+    """How to install an optional part, for messages. `rewriter` on PyPI is not this package, so a clone is named."""
     return f"pip install '.[{extra}]' in a clone of rewriter"

@@ -395,7 +395,7 @@ class Profile:
         self._open.pop()
 
     def _turn(self) -> None:
-        """Books the time since the last turn under what was going on."""
+        """Books the time since the last turn under the present stage."""
         now = time.perf_counter()
         if self._open:
             name, _, code = self._open[-1].partition(" of ")

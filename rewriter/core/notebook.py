@@ -1,4 +1,4 @@
-"""What a notebook shows of models, logs and rules: one table, cut after a hundred rows."""
+"""The view of models, logs and rules in a notebook: one table, cut after a hundred rows."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 `dataclasses.dataclass` writes, compiles and runs the source of up to six methods for each class, 0.4 ms of every start, and is
 itself as long to import as twenty modules. Here the methods are shared functions, except for the constructor, which is compiled
-when it has been called for a while. The classes are dataclasses to all that ask: `fields`, `replace`, `is_dataclass`, and type
-checkers.
+when it has been called for a while. `fields`, `replace`, `is_dataclass` and type checkers treat the classes as dataclasses.
 """
 
 from __future__ import annotations
@@ -134,7 +133,7 @@ else:
             if name not in values and (entry.default is not _NONE or entry.factory is not _NONE):
                 values[name] = entry.default if entry.factory is _NONE else entry.factory()
         if count > RARE or not fit or not all(name in values for name in taken):
-            owner.__init__ = constructor = _constructor(owner)  # which also says what is wrong
+            owner.__init__ = constructor = _constructor(owner)  # which also raises errors about wrong arguments
             constructor(self, *arguments, **named)
             return
         for name, value in values.items():
@@ -199,7 +198,7 @@ else:
         return constructor
 
     class _Fields:
-        """`__dataclass_fields__` of a record, made by `dataclasses` itself when somebody asks."""
+        """`__dataclass_fields__` of a record, made by `dataclasses` itself on first use."""
 
         def __get__(self, one, owner):
             import dataclasses

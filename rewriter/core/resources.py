@@ -1,4 +1,4 @@
-"""Where the files that are no Python lie: `grammar/` and `rules/` are packages of an installation, and top folders of a
+"""The places of files other than Python modules: `grammar/` and `rules/` are packages of an installation, and top folders of a
 checkout.
 """
 

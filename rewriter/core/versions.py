@@ -61,7 +61,7 @@ def parse_versions(text: str) -> tuple[Clause, ...]:
 
 
 def release(text: str) -> Release | None:
-    """(1, 17, 0) of "1.17.0 None", (2, 13, 0) of "2.13.0+cpu"; None where there is no number at the beginning."""
+    """(1, 17, 0) of "1.17.0 None", (2, 13, 0) of "2.13.0+cpu"; None if there is no number at the beginning."""
     found = _RELEASE.match(text)
     return _trim(tuple(int(part) for part in found[1].split("."))) if found else None
 
@@ -94,7 +94,7 @@ def _trim(numbers: Release) -> Release:
 
 
 def _next(version: Release) -> Release:
-    """The edge right behind this release: greater than it and below all others, which have six parts at most."""
+    """The edge right behind this release: greater than it and below all later ones, which have at most six parts."""
     return version + (0,) * (8 - len(version))
 
 

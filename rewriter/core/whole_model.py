@@ -1,8 +1,8 @@
-"""What rules ask of a model as a whole, and the core does not contain: faults such as `model.unsorted_nodes`, and what follows
-when a dimension gets a name.
+"""Repairs of whole models, which rules call and the core does not contain: faults such as `model.unsorted_nodes`, and the edits
+that follow when a dimension gets a name.
 
-The core knows these by name only. Who puts the program together says where they are (`rewriter/__init__.py`), so that the core
-runs every rule that needs none of them by itself.
+The core has only their names. `rewriter/__init__.py` registers their module, so that the core alone runs every rule that needs
+none of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DoesNotFlow(Exception):
-    """A dimension cannot be followed through a node; the text says which and why."""
+    """A dimension cannot be followed through a node; the text names the node and the reason."""
 
     @classmethod
     def through(cls, node: gs.Node, reason: str) -> DoesNotFlow:
@@ -30,10 +30,10 @@ class Repairs(Protocol):
     """Repairs of a model as a whole; a `context` is a `Context`, `rewriting` a `Rewriting`, `edits` are `Edits` of a firing."""
 
     def find(self, fault: str, context: Any) -> list[str]:
-        """The names of what has the fault; empty where nothing has."""
+        """The names of the parts with the fault; empty if there are none."""
 
     def mend(self, fault: str, rewriting: Any) -> None:
-        """Puts the fault right."""
+        """Repairs the fault."""
 
     def named_dimensions(self, group: Any) -> dict[str, int]:
         """The former sizes, by their new name, of dimensions that firings have named. `group` has the edits of each firing.
@@ -54,7 +54,7 @@ _import: Callable[[], Repairs] | None = None
 
 
 def use(import_repairs: Callable[[], Repairs]) -> None:
-    """Says where the repairs come from: `import_repairs` is called when a rule first needs one."""
+    """Sets the source of the repairs: `import_repairs` is called when a rule first needs one."""
     global _import
     _import = import_repairs
 

@@ -16,8 +16,7 @@ from rewriter.core.onnxfile.census import OPAQUE, Body, Census, NodeKind
 # Which element types the operands of each kind of node can have, followed through a census from the inputs on.
 #
 # The answer may hold more types than can really occur, never fewer. It is `ANY` if a type or an operator is unknown, or if a
-# name
-# is read before it is defined. Sets of types are numbers, with a bit for each type.
+# name is read before it is defined. Sets of types are numbers, with a bit for each type.
 
 _INT64, _BOOL, _FLOAT, _STRING = 1 << 7, 1 << 9, 1 << 1, 1 << 8
 _CONSTANT = {

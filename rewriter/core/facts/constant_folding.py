@@ -247,9 +247,8 @@ _OF_NUMBERS = frozenset((*_ARITHMETIC, "reciprocal", "divide"))
 # Arrays of nodes whose operands are constant, for operators whose results differ between runtimes in the last places.
 #
 # `constant_folding` decides for every rule which tensors are constant, so it has only operators that are the same bit for bit
-# everywhere.
-# This serves rules that replace one node by its result, and say so: sums, powers and waves are computed in double precision
-# and rounded once. The sizes of the result and of the work are bounded before anything is computed.
+# everywhere. This serves rules that replace one node by its result, and say so: sums, powers and waves are computed in double
+# precision and rounded once. The sizes of the result and of the work are bounded before anything is computed.
 
 MOST_WORK = 1 << 24
 """Products that a matrix product may take."""

@@ -1,8 +1,8 @@
 """The facts about every tensor: element type, shape, values if they carry shapes, and whether the tensor is constant.
 
 Facts are found on request, node by node from the inputs on, so that one broken node leaves its neighbours alone. They are
-remembered. After an edit, only tensors that the edit can reach are looked at again, as far as something really changes.
-Weights are not loaded.
+remembered. After an edit, only tensors that the edit can reach are looked at again, as far as something really changes. Weights
+are not loaded.
 
 Declarations of graph inputs hold: a runtime rejects other inputs. A declaration of an inner tensor or an output is a claim: it
 was true for the lengths that an exporter saw, and it outlives the edits that made it wrong. A claim counts only if nothing can
@@ -48,8 +48,8 @@ from rewriter.core.onnxfile.tensors import UNKNOWN_TYPE, Dim, TensorType, join, 
 # Types that cross the border of a subgraph: from an `If`, `Loop` or `Scan` into its bodies and back.
 #
 # A value that a Loop carries may change its shape between iterations. So in the body, its element type and its rank are known,
-# but not its lengths, and the loop's result has only the facts that the first value and the body's result share. A value that
-# a Scan carries keeps its shape.
+# but not its lengths, and the loop's result has only the facts that the first value and the body's result share. A value that a
+# Scan carries keeps its shape.
 
 _INT64, _BOOL = 7, 9
 
@@ -495,10 +495,9 @@ def _loaded(tensor: gs.Tensor) -> Array | None:
 
 # How facts follow the edits of a graph.
 #
-# From the tensors that an edit touched, in execution order, each node that depends on a change is derived again, and the
-# nodes behind it only if the facts of its outputs really differ. A body comes before the node that owns it, and the body's
-# inputs before
-# the body.
+# From the tensors that an edit touched, in execution order, each node that depends on a change is derived again, and the nodes
+# behind it only if the facts of its outputs really differ. A body comes before the node that owns it, and the body's inputs
+# before the body.
 
 _MOST_VISITS = 16  # of one node in one refresh; more come only from a graph with cycles, whose facts need not settle
 

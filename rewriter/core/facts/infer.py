@@ -1,10 +1,9 @@
 """The output types of one node, from the types and constants it reads.
 
 `onnx.shape_inference` does it if it can. Files that need repair hold nodes that it rejects: attributes of another version of
-the
-operator, operators that were removed. Such a node is read as the version of its operator that has its attributes. Without such
-a version, a plain rule may still apply. Types and nodes are passed as cached bytes and equal nodes are inferred once, since
-deep models repeat themselves.
+the operator, operators that were removed. Such a node is read as the version of its operator that has its attributes. Without
+such a version, a plain rule may still apply. Types and nodes are passed as cached bytes and equal nodes are inferred once,
+since deep models repeat themselves.
 
 Wrong results of the inference (onnx 1.23) are corrected, or made unknown, by operator. `benchmarks/facts.py` finds such errors:
 it compares inferred shapes with the shapes that a runtime computes.

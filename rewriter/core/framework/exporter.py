@@ -1,13 +1,11 @@
-"""The exporter that wrote a model: from its signature, or from other traces if it is not signed or another tool has signed over
-it.
+"""The exporter of a model: from its signature, or from other traces if it has none or another tool has signed over it.
 
 Rules of one exporter must not touch the models of another, so this errs on the side of "unknown". MXNet 1.3 to 1.9 and today's
 Paddle sign nothing, but name the graph; ONNX Runtime's quantizer, optimizers and simplifiers put their own name in place of the
 exporter's and leave the graph's name alone.
 
 The names are names of frameworks (`mxnet`, `pytorch`, `tensorflow`, `paddle`, `sklearn`, `jax`, `caffe2`), since a rule is
-about
-the meaning in a framework. The converter's own name (`tf2onnx`) is also kept, and rules can require it.
+about the meaning in a framework. The converter's own name (`tf2onnx`) is also kept, and rules can require it.
 
 A rule's exporter, its opset and IR range, and its need for source information decide whether the rule is meant for a model at
 all. This is the first of the questions that `rewriter.core.matching` lists.
@@ -32,12 +30,12 @@ if TYPE_CHECKING:
 
     from rewriter.core.framework.source_info import SourceInfo
 
-# What a model of MXNet, which signs nothing, betrays of the version that exported it: up to 1.8, or 1.9.
+# The version of MXNet that exported a model, up to 1.8 or 1.9: MXNet signs nothing, but its versions write different nodes.
 #
-# 1.9 is another exporter: it gives names to some kinds of nodes only, needs opset 12, and has other helpers. What it cannot
-# have written is from before. Up to 1.8 every node has a name; yet tools name nodes, take names away, and insert nodes without
-# one, so that a node without a name is no evidence by itself. It counts only where all nodes have and lack names as 1.9 does
-# it. Naming nodes may therefore take a version away, and never adds one.
+# 1.9 is another exporter: it gives names to some kinds of nodes only, needs opset 12, and has other helpers. A model that 1.9
+# cannot have written is older. Up to 1.8 every node has a name. But tools name nodes, remove names, and insert nodes without
+# one, so that a node without a name is no evidence by itself. It counts only if all nodes have and lack names as in 1.9. So a
+# tool that names nodes may make a version unknown, but never adds one.
 
 FIRST = (1, 3)
 """The first version that exported."""
@@ -280,7 +278,7 @@ class GuardedModel:
 
 MOST_SUBJECTS = 256
 _known: dict[tuple[object, ...], tuple[RuleSet, tuple[list[Rule], list[Skipped]]]] = {}
-"""What was found for subjects of the same rules: models of one exporter are alike, and each call selects its rules anew."""
+"""The results for subjects of the same rules: models of one exporter are alike, and each call selects its rules anew."""
 
 
 def suited(rules: RuleSet, subject: GuardedModel) -> tuple[list[Rule], list[Skipped]]:
@@ -310,7 +308,9 @@ def _suited(rules: RuleSet, subject: GuardedModel) -> tuple[list[Rule], list[Ski
 
 
 def refusal(rule: Rule, subject: GuardedModel, *, by_id: bool) -> str | None:
-    """Why the rule is not tried on this model, or None. Asked for by its own code, a rule runs on any exporter's model."""
+    """The reason why the rule is not tried on this model, or None. Selected by its own code, a rule runs on any exporter's
+    model.
+    """
     if not by_id and rule.exporters:
         meant = matches(subject.exporter, rule.exporters, rule.versions)
         if meant is not True:

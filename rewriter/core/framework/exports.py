@@ -1,7 +1,7 @@
-"""Which ONNX operators an operator of MXNet is exported to, by any exporter from 1.3 to 1.9.
+"""The ONNX operators that an operator of MXNet is exported to, by any exporter from 1.3 to 1.9.
 
-Two questions need it: whether a symbol file fits a model (`acceptance`), and whether the node that a rule looks at is what
-became of the framework's node, or has only got its name (`source_functions`).
+Two checks use it: whether a symbol file belongs to a model (`acceptance`), and whether a matched node implements the
+framework's node, or only has its name (`source_functions`).
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ HELPERS = frozenset(_HELPERS.split())
 
 
 def exported_to(node: SourceNode) -> frozenset[str]:
-    """The ONNX operators that may make the result of a framework node; none for an operator that no exporter knows."""
+    """The ONNX operators that may make the result of a framework node; none for an operator that no exporter supports."""
     kind = _kind(node.operator, node.attributes)
     if kind is not None:
         return kind
@@ -156,7 +156,7 @@ def _made_by() -> Mapping[str, frozenset[str]]:
 
 
 def may_become(node: SourceNode, operator: str) -> bool | None:
-    """Whether an ONNX operator may make the result of a framework node; None for an operator that no exporter knows."""
+    """Whether an ONNX operator may make the result of a framework node; None for an operator that no exporter supports."""
     operators = exported_to(node)
     return operator in operators if operators else None
 

@@ -9,7 +9,7 @@ framework node wins:
 
 1. the node has the name of a framework node (all exporters up to 1.8; in 1.9 the nodes that have a name at all);
 2. its first output is named so (1.9 leaves most names empty and names the last node's output after the framework node);
-3. the first output is that name and an output index, where the framework node has several outputs (`sp0`, `sp1` of `sp`;
+3. the first output is that name and an output index, if the framework node has several outputs (`sp0`, `sp1` of `sp`;
    helpers behind them, `split02_`, carry one more underscore);
 4. in files of MXNet 1.9 and later, the first output continues the name with an underscore (`fc1_gemm`, `ln0_rm1_out`): such a
    node is one of several that implement the framework node, whose attributes are its own. The longest name wins.
@@ -28,7 +28,7 @@ from typing import Union
 
 from rewriter.core.record import field, record
 
-# Reads attribute texts of source files: numbers, booleans, None, strings, tuples and lists of these, and nothing else.
+# Reads attribute texts of source files: numbers, booleans, None, strings, tuples and lists of these, but no other code.
 #
 # Frameworks print Python values, of either Python (`(3L, 3L)`, `u'same'`); files come from strangers, so there is no `eval`
 # here.
@@ -59,7 +59,7 @@ class NotOfType(ValueError):
 
 
 def parse_literal(text: str) -> Value:
-    """The value that a text is a literal of; the text itself where it is none."""
+    """The value of a literal; the text itself if it is no literal."""
     try:
         return _parse(text)
     except NotOfType:
@@ -186,7 +186,7 @@ class SourceInfo:
     """The nodes of one source file and the join with ONNX nodes.
 
     Attributes:
-        path: where it was read ("" for none).
+        path: of the source file ("" for none).
         framework: "mxnet", or "" for a table; `version` is the version of the framework that wrote the file, or "".
         release: the first two numbers of `version`, () for none.
         nodes: by name.
@@ -230,9 +230,9 @@ class SourceInfo:
         Args:
             key: name of the framework node, as `node_for` gives it.
             attribute: name of the attribute there.
-            like: a value (the caller's default) by whose type the text is read: bool reads 'True', '1', 'true'; int, float
-                and str read theirs; a list reads '(3L, 3L)', '[3, 3]', '3'. None guesses from the text, which stays a str
-                if it is no literal.
+            like: a value (the caller's default) by whose type the text is read: bool reads 'True', '1', 'true'; int, float and
+                str read theirs; a list reads '(3L, 3L)', '[3, 3]', '3'. None guesses from the text, which stays a str if it is
+                no literal.
 
         Returns:
             The value ('None' is read as None unless `like` is a str), or why there is none.
@@ -269,7 +269,7 @@ class SourceInfo:
         """Nodes of several outputs which `output` may be one of, longest name first: `t00_` may belong to `t0` or to `t`."""
         if found := _INDEXED.fullmatch(output):
             stem, digits = found.groups()
-            least = 1 if self._modern else 0  # 1.9 appends 0 also where the file shows one output only (TopK)
+            least = 1 if self._modern else 0  # 1.9 appends 0 also if the file has one output only (TopK)
             for cut in reversed(range(len(digits))):
                 if int(digits[cut:]) < self._several.get(stem + digits[:cut], least):
                     yield stem + digits[:cut]

@@ -100,8 +100,8 @@ class Order:
         self.untouched = False
 
     def misplaced(self, nodes: Sequence[gs.Node], before: Callable[[gs.Node], Iterable[gs.Node]]) -> list[gs.Node]:
-        """The nodes that are written before a node whose output they need; none if there is a cycle.
-        `before` is as for `stable_sort`.
+        """The nodes that are written before a node whose output they need; none if there is a cycle. `before` is as for
+        `stable_sort`.
         """
         found, least = [], None
         for node in reversed(nodes):

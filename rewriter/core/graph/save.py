@@ -2,8 +2,8 @@
 difference.
 
 Every object is compared with the message it came from, so that edits need not be reported. Only `graph.nodes`, `inputs`,
-`outputs`, the nodes' own lists and the tensors are read, never the reverse lists. New objects, also
-graphsurgeon's plain ones, get new messages.
+`outputs`, the nodes' own lists and the tensors are read, never the reverse lists. New objects, also graphsurgeon's plain ones,
+get new messages.
 """
 
 from __future__ import annotations

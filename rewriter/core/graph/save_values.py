@@ -31,8 +31,8 @@ Message = onnx.TensorProto | onnx.SparseTensorProto
 def tensor_message(tensor: gs.Constant, folder: Path | None) -> Message:
     """The message of a constant, the original object if the constant was not edited.
 
-    Values that were only read, even through `values`, are not edited. A sparse tensor whose values were edited becomes a
-    dense one. Raises RewriterError when new values cannot be written, or data next to another model cannot be read.
+    Values that were only read, even through `values`, are not edited. A sparse tensor whose values were edited becomes a dense
+    one. Raises RewriterError when new values cannot be written, or data next to another model cannot be read.
     """
     source = _source(tensor, folder)
     if source is None:

@@ -1,8 +1,8 @@
 """Tensors of a graph that remember the messages they came from: an unedited tensor can be written back as it was.
 
-They are graphsurgeon's `Variable` and `Constant` with three differences. Types, shapes and weights are read from the message
-on first use. Equality is identity, since two different tensors of a broken model may have the same name. The exact element type
-is known, also if graphsurgeon's `dtype` cannot express it.
+They are graphsurgeon's `Variable` and `Constant` with three differences. Types, shapes and weights are read from the message on
+first use. Equality is identity, since two different tensors of a broken model may have the same name. The exact element type is
+known, also if graphsurgeon's `dtype` cannot express it.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ class Variable(_Tensor, gs.Variable):  # type: ignore[misc]
 
     Attributes:
         name, inputs (producers), outputs (users), dtype, shape, type: as in graphsurgeon; `dtype` is a NumPy dtype, or the ONNX
-            number if NumPy has none, or None; `shape` a list of int, str (named) and None (unknown), or None if not even
-            the rank is known.
+            number if NumPy has none, or None; `shape` a list of int, str (named) and None (unknown), or None if not even the
+            rank is known.
         infos: the messages that declare it (graph input or output first, then value_info).
     """
 
@@ -399,8 +399,8 @@ def _bare(kind: type[T], name: str) -> T:
 
 
 def new_constant(name: str, array: Any, elem_type: int | None = None) -> Constant:
-    """A constant that holds `array` (a NumPy array or scalar), converted if `elem_type` (TensorProto number) is another
-    type. A large array may be moved to a temporary file, from which it is read like a loaded constant.
+    """A constant that holds `array` (a NumPy array or scalar), converted if `elem_type` (TensorProto number) is another type. A
+    large array may be moved to a temporary file, from which it is read like a loaded constant.
 
     Raises RewriterError when ONNX has no such element type.
     """

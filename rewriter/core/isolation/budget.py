@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from rewriter.core.errors import RewriterError
 
-# How much memory a process may take: what the machine has, and the system's own limit.
+# How much memory a process may take: a share of the machine's memory, within the system's own limit.
 #
 # The limit is one of private data (`RLIMIT_DATA`): files that are mapped to be read, as weights are, do not count.
 
@@ -33,7 +33,7 @@ _GROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory
 
 
 def share_of_machine(processes: int) -> int | None:
-    """Bytes for each of several processes, by what the machine or the container has; None where that is not known."""
+    """Bytes for each of several processes, from the memory of the machine or the container; None if that is not known."""
     try:
         found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -45,7 +45,7 @@ def share_of_machine(processes: int) -> int | None:
 
 
 def restrict(most: int | None) -> None:
-    """Sets the limit of this process, where the system has one; None leaves it as it is."""
+    """Sets the limit of this process, if the system has one; None leaves it as it is."""
     if most is None:
         return
     with suppress(ImportError, AttributeError, ValueError, OSError):
@@ -154,15 +154,15 @@ class BeyondLimitsError(RewriterError):
 
 
 class ClockError(BeyondLimitsError):
-    """The clock ended the work on a model: nothing is written, since what was done by then depends on the machine."""
+    """The clock ended the work on a model: no result is written, since it would depend on the machine."""
 
 
 class OutOfTimeError(BaseException):
-    """The time for a model is over. No `Exception`, since nothing may take it for a mere failure and go on."""
+    """The time for a model is over. Not an `Exception`, so that no code handles it as a mere failure and goes on."""
 
 
 def allowed(path: str, seconds: float) -> float:
-    """Seconds for a model: those for any one, and more where its file is large. What is not on the disk does not count."""
+    """Seconds for a model: `seconds`, and more if its file is large. Holes of the file do not count."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -177,7 +177,7 @@ def limit_processor(path: str, seconds: float | None) -> None:
 
 
 def restrict_processor(seconds: float) -> None:
-    """Has the system end this process after so much more of the processor, where it knows such a limit."""
+    """Has the system end this process after so much more processor time, if it has such a limit."""
     with suppress(ImportError, AttributeError, ValueError, OSError):
         import resource
 
@@ -209,7 +209,7 @@ def _end(*_: object) -> NoReturn:
 
 
 def _unless_late(hook: Callable[[sys.UnraisableHookArgs], object], found: sys.UnraisableHookArgs) -> None:
-    """Says nothing of a signal that came while an object was finalized, where nothing can be raised: it comes again."""
+    """Ignores a signal that came while an object was finalized, when no error can be raised: the signal comes again."""
     if found.exc_type is not OutOfTimeError:
         hook(found)
 
@@ -227,7 +227,7 @@ STAGES = {
     "surgery": "changing the model",
     "report": "writing down what was found",
 }
-"""What a folder of a tier is at, for who asks what took the time."""
+"""The work of a tier's folder, for messages about the stage that took the time."""
 
 
 @contextmanager
@@ -251,9 +251,9 @@ def within_limits(seconds: float | None, memory: int | None, path: str = "") -> 
                 with restricted(memory), ended_after(seconds):
                     yield
     except (OutOfTimeError, RuntimeError) as error:
-        late = error if isinstance(error, OutOfTimeError) else error.__cause__  # Python 3.11 wraps what ends a class statement
+        late = error if isinstance(error, OutOfTimeError) else error.__cause__  # Python 3.11 wraps errors in class statements
         if seconds is None or not isinstance(late, OutOfTimeError):
-            raise  # somebody else has a limit
+            raise  # another limit raised it
         raise ClockError(f"{of}not done within the time limit of {seconds:.3g} s{_stage(error)}") from None
     except MemoryError:
         least = "" if memory is None else f": it needs more than the memory limit of {size_text(memory)}"
@@ -261,7 +261,7 @@ def within_limits(seconds: float | None, memory: int | None, path: str = "") -> 
 
 
 def _stage(error: BaseException) -> str:
-    """What was going on when an error was raised, by the innermost package that has a name for it."""
+    """The work during which an error was raised, from the innermost package that has a name for it."""
     found, trace = "", error.__traceback__
     while trace is not None:
         parts = str(trace.tb_frame.f_globals.get("__name__", "")).split(".")
@@ -272,7 +272,7 @@ def _stage(error: BaseException) -> str:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """What must come to its end once it has begun: the time does not run meanwhile."""
+    """For work that must be finished once begun: the time does not run meanwhile."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return

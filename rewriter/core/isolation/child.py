@@ -1,7 +1,7 @@
 """Calls in a child process with limits of time and memory: native code may hang, take all memory or end its process.
 
-`Child` forks this process, so that what it calls needs no import and is not pickled. A child answers one request at a time. The
-processes of `process` are no copies of this one and work side by side.
+`Child` forks this process, so that the called function needs no import and is not pickled. A child answers one request at a
+time. The processes of `process` are no copies of this one and work side by side.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ANSWER, _WORN, _MEMORY = range(3)
 
 
 class NoAnswer(RewriterError):
-    """There is no answer to a request; the text goes on after the name of who was asked."""
+    """There is no answer to a request; the text continues a sentence that begins with the name of the judge."""
 
     def sentence(self, judge: str) -> str:
         """The whole sentence."""
@@ -143,7 +143,7 @@ class Child:
         return self._number if self._socket is not None and self._parent == os.getpid() else 0
 
     def close(self) -> None:
-        """Ends the child, unless it is just being asked; a later request makes another one."""
+        """Ends the child, unless it is answering a request; a later request makes another one."""
         with signals_wait():
             if not self._one.acquire(blocking=False):
                 self.worn = True
@@ -213,7 +213,7 @@ def _forked() -> int:
 
 
 def _serve(connection: socket.socket, call: Callable[..., Any], request: Request | None, *, tied: bool) -> None:
-    """The child: it answers until the parent is gone, and ends without touching what it shares with the parent."""
+    """The child: it answers until the parent is gone, and ends without touching anything that it shares with the parent."""
     try:
         flush = _settle(tied=tied)
         small = _peak()
@@ -284,7 +284,7 @@ def _send(connection: socket.socket, kind: int, data: bytes) -> None:
 
 
 def _receive(connection: socket.socket) -> tuple[int, bytearray]:
-    """What was sent. Raises EOFError when the other end is gone."""
+    """The bytes that were sent. Raises EOFError if the other end is gone."""
     count, kind = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
     return kind, _exactly(connection, count)
 

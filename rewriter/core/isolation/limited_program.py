@@ -14,16 +14,16 @@ from rewriter.core.isolation.signals import signals_wait
 
 WORDS = "words.txt"
 MOST_WORDS = 1 << 14
-"""Bytes of what a program printed last that are read."""
+"""Bytes that are read from the end of a program's output."""
 
 
 def run_program(command: Sequence[str], folder: Path, seconds: float, most: int | None = None) -> str:
-    """Runs a program in a folder, which gets a file of all that is printed; what was printed last.
+    """Runs a program in a folder, which gets a file with its output. Returns the end of the output.
 
     Args:
         command: the program and its arguments. It limits its memory itself.
         seconds: after which it is ended.
-        most: bytes of memory that it may take, for the words of the error.
+        most: bytes of memory that it may take, for the error message.
 
     Raises:
         NoAnswer: it did not end in time, or not with 0.
@@ -48,7 +48,7 @@ def run_program(command: Sequence[str], folder: Path, seconds: float, most: int 
 
 
 def last_words(folder: Path) -> str:
-    """What a program in this folder printed last."""
+    """The end of the output of a program in this folder."""
     with open(folder / WORDS, "rb") as words:
         words.seek(max(words.seek(0, os.SEEK_END) - MOST_WORDS, 0))
         return words.read().decode(errors="replace")

@@ -1,6 +1,6 @@
-"""Processes that do jobs, and where they come from: a server that has imported once what each of them needs.
+"""Processes that do jobs, and the server that forks them, which has imported their modules once.
 
-A process that is spawned imports everything anew, which takes longer than most models. The server is started once, has nothing
+A process that is spawned imports everything anew, which takes longer than most models. The server is started once, has no state
 of this process (no thread, no lock, no open progress bar), and forks the others in milliseconds. They share its memory.
 """
 
@@ -34,10 +34,11 @@ _LONGEST = 60
 
 
 def process_context(*needed: str) -> ForkServerContext | SpawnContext:
-    """How processes are started: forked by a server, or spawned where there cannot be one.
+    """The way to start processes: forked by a server, or spawned if a server is not possible.
 
     Args:
-        needed: modules that each of them needs. The server imports those that are named when its first process is started.
+        needed: modules that each process needs. The server imports the modules that are named when its first process is
+            started.
     """
     if not _possible():
         return multiprocessing.get_context("spawn")
@@ -47,11 +48,11 @@ def process_context(*needed: str) -> ForkServerContext | SpawnContext:
 
 
 def _possible() -> bool:
-    """Whether the system knows such servers, this process may talk to one, and it has not inherited one that is not its own."""
+    """Whether the system has such servers, this process may talk to one, and it has not inherited another process's server."""
     if "forkserver" not in multiprocessing.get_all_start_methods() or os.getpid() != _HERE or sys.version_info[:3] in _OPEN:
         return False
     try:
-        socket.socket(socket.AF_UNIX).close()  # a container may take that right away
+        socket.socket(socket.AF_UNIX).close()  # a container may forbid that
         return len(os.fsencode(tempfile.gettempdir())) <= _LONGEST
     except OSError:  # there may also be no folder for temporary files
         return False
@@ -73,7 +74,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 def take_environment(environment: Mapping[str, str]) -> None:
-    """Gives this process the environment of the one that wants it, which may have changed since the server was started."""
+    """Gives this process the environment of its parent, which may have changed since the server was started."""
     if dict(os.environ) != environment:
         os.environ.clear()
         os.environ.update(environment)
@@ -84,15 +85,16 @@ PATIENCE = 5.0
 
 
 class Process:
-    """A process with a connection to it, over which it first gets the environment of this one and what all its jobs share.
+    """A process with a connection, over which it first gets the environment of this process and the data that all its jobs
+    share.
 
     Args:
-        serve: what it does, with its end of the connection. It begins with `received` and ends with the other end.
-        shared: what `received` returns.
+        serve: its function, which gets its end of the connection. It begins with `received` and ends with the other end.
+        shared: the data that `received` returns.
         needed: modules that it imports.
 
     Attributes:
-        connection: to send jobs and hear of them.
+        connection: to send jobs and to receive their results.
     """
 
     def __init__(self, serve: Callable[[Connection[Any, Any]], None], shared: object, *needed: str) -> None:
@@ -135,13 +137,13 @@ class Process:
 
 
 def received(connection: Connection[Any, Any]) -> Any:
-    """The beginning of a process: what it shares with the others. It ends with the process that wants it."""
+    """The beginning of a process. Returns the shared data. The process ends with its parent."""
     try:
         environment, shared = connection.recv()
     except (EOFError, OSError):
         raise SystemExit(1) from None
     take_environment(environment)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is also interrupted, and ends this one
     end_with_parent(signal.SIGTERM)
     parent = multiprocessing.parent_process()
     if parent is not None and not parent.is_alive():

@@ -54,7 +54,7 @@ def signals_wait() -> Iterator[None]:
         gate.waiting = []
         yield
     finally:
-        waiting, gate.waiting = gate.waiting or [], None  # from here on a handler may raise: what is left of the gate is open
+        waiting, gate.waiting = gate.waiting or [], None  # from here on a handler may raise: the gate is open
         try:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
@@ -72,7 +72,7 @@ def _raise_all(numbers: Sequence[int]) -> None:
 
 
 def end_with_parent(number: int) -> None:
-    """Has the system send this process a signal when the one that started it ends, where it knows how."""
+    """Has the system send this process a signal when its parent ends, if the system can."""
     if sys.platform == "linux":
         with suppress(Exception):
             import ctypes
@@ -84,7 +84,7 @@ def end_with_parent(number: int) -> None:
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal came where nothing waits for one; `number` says which."""
+    """A signal came while no code waits for one; `number` is its number."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -92,12 +92,12 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interruption:
-    """What signals say.
+    """The signals that came.
 
     Attributes:
         number: of the signal that came; 0 for none.
-        waited: whether somebody waits at `reader`, or will look at the number. Otherwise, and when a second signal comes,
-            Interrupted is raised.
+        waited: whether code waits at `reader`, or will check the number. Otherwise, and at a second signal, Interrupted is
+            raised.
     """
 
     def __init__(self) -> None:
