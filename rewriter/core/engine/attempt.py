@@ -98,7 +98,7 @@ class Attempt:
                 tracer.ends(compiled)
 
     def follow(self, compiled: CompiledRule, group: Sequence[Fired]) -> Fired | None:
-        """The firing that follows new names of dimensions from a group of firings on the interface; None if it changes nothing.
+        """Follows dimensions that firings on the interface have named. Returns the firing, or None if it has no edits.
 
         Raises:
             DoesNotFlow: the dimensions cannot be followed; the graph is as it was.

@@ -242,8 +242,7 @@ def matches(exporter: Exporter, names: Sequence[str], versions: str | None = Non
         names: frameworks or converters, one of which must match; an empty list means any.
         versions: clauses that must all hold, such as ">=1.3,<1.9"; None or "" means any.
 
-    Returns:
-        True, or the reason why not, "the exporter is pytorch, not mxnet". An unknown exporter or version is also a reason.
+    Returns: True, or the reason why not, "the exporter is pytorch, not mxnet". An unknown exporter or version is also a reason.
 
     Raises:
         RewriterError: `versions` cannot be read.

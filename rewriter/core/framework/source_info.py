@@ -218,8 +218,7 @@ class SourceInfo:
             name: the ONNX node's name, "" if it has none.
             outputs: names of its outputs, in order.
 
-        Returns:
-            A key of `nodes`, or None if the file has no such node.
+        Returns: A key of `nodes`, or None if the file has no such node.
         """
         first = next((output for output in outputs if output), "")
         return next(filter(self._operates, (name, first, *self._indexed(first), *self._helped(first))), None)
@@ -234,8 +233,7 @@ class SourceInfo:
                 str read theirs; a list reads '(3L, 3L)', '[3, 3]', '3'. None guesses from the text, which stays a str if it is
                 no literal.
 
-        Returns:
-            The value ('None' is read as None unless `like` is a str), or why there is none.
+        Returns: The value ('None' is read as None unless `like` is a str), or why there is none.
         """
         node = self.nodes.get(key)
         if node is None:

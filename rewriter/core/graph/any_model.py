@@ -54,8 +54,8 @@ def as_source(model: AnyModel) -> StrPath | onnx.ModelProto:
 
 
 def load(model: AnyModel) -> Model:
-    """Reads a model, also if the ONNX checker rejects it. External data of a file are not touched until a value is used. Other
-    forms are copied.
+    """Reads a model, also if the ONNX checker rejects it. External data are not touched until a value is used. Forms other than
+    a file are copied.
 
     Args:
         model: a path, an `onnx.ModelProto`, an onnx-graphsurgeon graph, a `Model`, an `onnx_ir.Model` or PyTorch's

@@ -2,8 +2,7 @@
 
 Values are int, float, str, lists of them, `Constant` for a tensor, a graph for a subgraph, `gs.Node.AttributeRef` for a
 reference to an attribute of the enclosing function. A string that is not UTF-8 is bytes. Values that graphsurgeon does not
-support
-(types, sparse tensors, lists of tensors or graphs, kinds of the future) are copies of their `onnx.AttributeProto`.
+support (types, sparse tensors, lists of tensors or graphs, kinds of the future) are copies of their `onnx.AttributeProto`.
 """
 
 from __future__ import annotations

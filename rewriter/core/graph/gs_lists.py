@@ -1,9 +1,9 @@
 """The links between nodes and tensors, cheap enough for every node of a large model.
 
 The lists behave as graphsurgeon's own: a tensor that is put into `node.inputs` gets the node in its `outputs`. The class, not
-the object, names the list of the other side, and the owner is a slot, so that making a list costs a tenth. A tensor makes its
-two lists only when they are first read. The lists of most tensors never are: this package calls `makers` and `users`, or the
-index, which keeps its data about a tensor in the tensor during a run.
+the object, names the list of the other side, and the owner is a slot, so that making a list takes a tenth of the time. A tensor
+makes its two lists only when they are first read. The lists of most tensors never are: this package calls `makers` and `users`,
+or the index, which keeps its data about a tensor in the tensor during a run.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ class GraphIndex(Ties):
         self.node_names.restore(mark[1])
 
     def release_names(self, nodes: Iterable[gs.Node], tensors: Iterable[gs.Tensor]) -> None:
-        """Frees the names that were made here, of removed nodes, of their outputs, and of tensors."""
+        """Frees names that were made here: of removed nodes, of their outputs that are unused, and of tensors."""
         if self.node_names.mark():
             for node in nodes:
                 self.node_names.release(node.name)

@@ -233,8 +233,7 @@ def _serve(connection: socket.socket, call: Callable[..., Any], request: Request
 def _settle(*, tied: bool) -> Callable[[], object]:
     """Makes the child end with its parent, and silences its standard error.
 
-    Returns:
-        A function that flushes the standard output of native code; ONNX prints its warnings there.
+    Returns: A function that flushes the standard output of native code; ONNX prints its warnings there.
     """
     faulthandler.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
