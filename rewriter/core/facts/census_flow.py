@@ -26,7 +26,7 @@ _CONSTANT = {
 
 
 LONG = 1000
-"""Nodes from which on following all of them at once, in several rounds, is faster than one after the other."""
+"""From this many nodes on, following all at once, in several rounds, is faster than one after the other."""
 
 
 MAX_OUTPUT_TYPES = 1 << 15
@@ -77,7 +77,7 @@ class _TypeFlow:
         self.known: dict[bytes, int] = {b"": 0}
 
     def body(self, body: Body, input_types: Mapping[int, int], declared: Mapping[bytes, int]) -> None:
-        """Follows one graph; `input_types` are types of inputs by position, `declared` those that outer graphs write down."""
+        """Follows one graph; `input_types` are types of inputs by position, `declared` the types that outer graphs declare."""
         declared = {**declared, **{name: bits_of(dtype) for part in (body.infos, body.outputs) for name, dtype in part}}
         for name, dtype in body.constants:
             self.define(name, bits_of(dtype))

@@ -254,14 +254,14 @@ def array_of_value(fact: Fact) -> Array | None:
 # Deriving the outputs of such a node takes 20 to 50 microseconds, recognising the node takes two.
 
 A = onnx.AttributeProto
-_MOST = 1 << 15  # different nodes that are remembered
+_MOST = 1 << 15  # looks of nodes that are kept
 _PLAIN = (int, float, str, bool)
 _SINGLE = (A.INT, A.FLOAT, A.STRING, A.INTS, A.FLOATS, A.STRINGS)
 
 
-_LONGEST = 2048  # characters of a look that is remembered
+_LONGEST = 2048  # characters of a look that is kept
 _known: dict[Hashable, tuple[list[Fact], list[int]]] = {}
-"""By looks, the facts of a node's outputs, and which of them are not complete; for all models of this process."""
+"""By look, the facts of a node's outputs, and the outputs with incomplete facts; for all models of this process."""
 
 
 def facts_of_look(view: Hashable, node: gs.Node) -> list[Fact] | None:
@@ -303,7 +303,7 @@ def look(node: gs.Node, imports: Mapping[str, int], operands: Sequence[Fact | No
 
 
 def _attributes(node: gs.Node) -> Hashable | None:
-    """The attributes as something to compare; None when some are no plain values."""
+    """The attributes in a form that can be compared; None if some are no plain values."""
     if isinstance(node, Node) and node._attrs is None:
         messages = node.messages
         if not messages:

@@ -208,7 +208,7 @@ class Facts:
         return self.fact(tensor).type.dtype
 
     def shape(self, tensor: gs.Tensor) -> tuple[Dim, ...] | None:
-        """Each dimension as length, name, or None for unknown; None as a whole when not even the rank is known."""
+        """Each dimension as length, name, or None if unknown; None instead of a list if not even the rank is known."""
         return self.fact(tensor).type.shape
 
     def value(self, tensor: gs.Tensor) -> ShapeValue | None:
@@ -220,7 +220,7 @@ class Facts:
         return self.fact(tensor).mark is not None
 
     def constant(self, tensor: gs.Tensor) -> Array | None:
-        """The array of a compile-time constant, not to be written to; None when it is none or its data cannot be read."""
+        """The array of a compile-time constant. Do not write into it. None if it is no constant or its data cannot be read."""
         if self.fact(tensor).mark is None:
             return None
         return self._array(tensor)
@@ -264,7 +264,7 @@ class Facts:
         self._tensors.pop(id(tensor), None)
 
     def _find(self, wanted: gs.Tensor) -> Fact:
-        """Finds the facts of a tensor after those that it rests on; without recursion, since chains have any length."""
+        """Finds the facts of a tensor after the facts that they depend on; without recursion, since chains have any length."""
         if not wanted.name:
             return NOTHING
         facts, tensors, begun = self._facts, self._tensors, set[int]()
@@ -414,7 +414,7 @@ class Facts:
         return found
 
     def _mark(self, tensor: gs.Tensor, contents: object) -> int:
-        """The mark of a constant: the one it had, as long as it holds the very same contents."""
+        """The mark of a constant: its earlier mark, as long as it holds the very same contents."""
         before = self._contents.get(id(tensor))
         if before is not None and (before[1] is contents or (isinstance(contents, str) and before[1] == contents)):
             return before[0]
@@ -505,11 +505,11 @@ Key = tuple[int, ...]
 
 
 def refresh(facts: Facts, tensors: Iterable[gs.Tensor]) -> list[gs.Tensor]:
-    """Brings facts up to date after edits, and gives the tensors whose facts are others now.
+    """Brings facts up to date after edits, and returns the tensors whose facts changed.
 
     Args:
-        tensors: those whose producer, or the operator, attributes or operands of it, changed; those whose declaration or
-            contents changed; new and removed ones as well.
+        tensors: tensors whose producer changed, or the operator, attributes or operands of the producer; tensors whose
+            declaration or contents changed; new and removed tensors.
     """
     stale = facts.known_among(tensors)
     return _Refresh(facts).run(stale) if stale else []

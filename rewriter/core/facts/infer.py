@@ -98,7 +98,8 @@ MOST_DATA = 4096
 """Constants of more elements are never read for the sake of a type."""
 
 MOST_DIMENSIONS = 64
-"""Of a tensor whose shape is followed, as many as NumPy has. Only in a cycle an operator adds dimensions without end."""
+"""The highest rank of a tensor whose shape is followed, as in NumPy. Only in a cycle, an operator adds dimensions without end.
+"""
 
 _BOOL = 9
 _MOST_CACHED = 1 << 14  # bytes of a node and its constants; trees and lookup tables are inferred once anyway
@@ -132,7 +133,7 @@ def output_types(facts: NodeFacts, imports: Mapping[str, int]) -> list[TensorTyp
 
 @lru_cache(maxsize=1024)
 def type_sources(op: str, version: int, count: int) -> list[int | None]:
-    """For each output the operand whose element type it has by the operator's schema, be its shapes ever so wrong."""
+    """For each output, the operand whose element type it has by the operator's schema, even if the shapes are wrong."""
     schemas = _schema("", op, version)
     if not schemas or not schemas[0].outputs:
         return []

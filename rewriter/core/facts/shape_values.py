@@ -20,7 +20,7 @@ LONGEST = 128
 """Longer tensors carry no shapes; their values are not followed."""
 
 LONGEST_FLOAT = 8
-"""Of floating-point tensors only those as short as a scale or a scalar are followed."""
+"""Only floating-point tensors as short as a scale or a scalar are followed."""
 
 _RANGES: dict[int, tuple[int, int]] = {
     2: (0, 2**8 - 1), 3: (-(2**7), 2**7 - 1), 4: (0, 2**16 - 1), 5: (-(2**15), 2**15 - 1), 6: (-(2**31), 2**31 - 1),
@@ -61,7 +61,7 @@ def scalar(item: Dim) -> ShapeValue:
 
 
 def vector(items: Any) -> ShapeValue | None:
-    """The value of a rank 1 tensor; None when it is too long to be followed."""
+    """The value of a rank 1 tensor; None if it is too long to be followed."""
     items = tuple(items)
     return ShapeValue((len(items),), items) if len(items) <= LONGEST else None
 
@@ -264,7 +264,7 @@ class NodeFacts:
         return int(value) if isinstance(value, (int, np.integer)) else None
 
     def text(self, name: str, default: str) -> str:
-        """A string attribute; "" when it is there but no text."""
+        """A string attribute; "" if its value is no text."""
         value = self.attrs.get(name, default)
         return value if isinstance(value, str) else ""
 

@@ -23,7 +23,8 @@ IR_VERSION = 8
 def single_node(node: gs.Node, facts: Facts, scope: Scope) -> onnx.ModelProto | None:
     """The node alone; its operands are inputs of the types that are known, dimensions left open.
 
-    Returns: None if an operand's element type is unknown, or an attribute is a subgraph or refers to a function's attribute.
+    Returns:
+        None if an operand's element type is unknown, or an attribute is a subgraph or refers to a function's attribute.
     """
     attributes = plain_attributes(node)
     operands = [tensor for tensor in node.inputs if tensor.name]

@@ -164,7 +164,7 @@ def _spread(facts: NodeFacts, output: TensorType) -> ShapeValue | None:
 
 
 def _pad(facts: NodeFacts, output: TensorType) -> ShapeValue | None:
-    """A list that gets more items, of one value, before and behind its own."""
+    """A list with more items of one value, before and behind its own items."""
     data = facts.value(0)
     pads, _ = facts.list_or_operand("pads", 1)
     axes, has_axes = facts.list_or_operand("axes", 3)

@@ -31,7 +31,7 @@ _REFERENCE_TYPES = frozenset((A.FLOAT, A.INT, A.STRING, A.TENSOR, A.GRAPH, A.FLO
 
 
 def read_attributes(messages: Iterable[A], graphs: Mapping[str, Any], folder: Path | None) -> dict[str, Any]:
-    """Values by name; of two attributes of one name the last one counts. `graphs` holds the subgraphs, built before."""
+    """Values by name; if two attributes have one name, the last one counts. `graphs` holds the subgraphs, built before."""
     return {text(message.name): _read(message, graphs, folder) for message in messages}
 
 

@@ -69,7 +69,7 @@ class NodeState:
         return found
 
     def differs_in_operands_alone(self, node: gs.Node) -> bool:
-        """Whether the node has still its operator, its attributes, its outputs and as many operands."""
+        """Whether the node still has the same operator, attributes, outputs and number of operands."""
         attrs = node._attrs if isinstance(node, Node) else node.attrs
         return (
             (self.op, self.domain, len(self.inputs)) == (node.op, node.domain or "", len(node.inputs))
@@ -241,7 +241,7 @@ class Edits:
         self._undo.append((self._put_inputs, (node, before)))
 
     def _put_inputs(self, node: gs.Node, operands: Sequence[gs.Tensor]) -> dict[int, gs.Tensor]:
-        """Replaces the operands; those that the node reads no more."""
+        """Replaces the operands. Returns the tensors that the node no longer reads."""
         before = {id(tensor): tensor for tensor in node.inputs}
         list.__setitem__(node.inputs, slice(None), operands)
         for tensor in operands:
@@ -343,7 +343,7 @@ class Edits:
     # --- names and order ---------------------------------------------------------------------------------------------------
 
     def rename(self, part: gs.Node | gs.Tensor, name: str) -> None:
-        """Gives a node or a tensor another name; its readers have the object and follow."""
+        """Renames a node or a tensor; its readers refer to the object and need no edit."""
         self.declare("node" if isinstance(part, gs.Node) else "tensor", name, part.name, name)
         self.later(setattr, part, "name", part.name)
         part.name = name

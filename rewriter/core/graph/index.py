@@ -66,7 +66,7 @@ class NameTable:
         return len(self._wanted_names)
 
     def restore(self, mark: int) -> None:
-        """Gives back every name made since `mark`."""
+        """Frees every name made since `mark`."""
         for name in list(self._wanted_names)[mark:] if len(self._wanted_names) > mark else ():
             self.release(name)
 
@@ -218,7 +218,7 @@ class GraphIndex(Ties):
         return self.names.mark(), self.node_names.mark()
 
     def give_back_names(self, mark: tuple[int, int]) -> None:
-        """Gives back every name made since then."""
+        """Frees every name made since then."""
         self.names.restore(mark[0])
         self.node_names.restore(mark[1])
 

@@ -208,7 +208,7 @@ class _GraphBuilder:
         declared: list[tuple[gs.Tensor, onnx.ValueInfoProto]] = []
         for info in proto.output:
             tensor = names.tensors.get(info.name) or names.use(info.name)
-            if tensor is names.tensors.get(info.name):  # a body may hand out a tensor of an outer graph, declared there
+            if tensor is names.tensors.get(info.name):  # a body may return a tensor of an outer graph, declared there
                 declared.append((tensor, info))
             origin.outputs.append(tensor)
         for info in proto.value_info:

@@ -88,7 +88,7 @@ def _dim(dim: onnx.TensorShapeProto.Dimension) -> str:
 
 
 def graphs_by_path(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.GraphProto | onnx.FunctionProto]]:
-    """The main graph, local functions and bodies with the paths that reports give them, each before the bodies inside it."""
+    """The main graph, local functions and bodies, with their paths in reports, each before the bodies inside it."""
     waiting: list[tuple[str, onnx.GraphProto | onnx.FunctionProto]] = [
         (f"function {text(function.domain)}::{text(function.name)}", function) for function in reversed(model.functions)
     ]

@@ -27,7 +27,7 @@ class NodeTexts(NamedTuple):
 
 
 def node_texts(node: gs.Node) -> NodeTexts:
-    """The texts of a node; all are empty for one that is not ours."""
+    """The texts of a node; all are empty if the node is not of this package."""
     changed: NodeTexts | None = getattr(node, "texts", None)
     proto: onnx.NodeProto | None = getattr(node, "proto", None)
     if changed is not None or proto is None:

@@ -42,7 +42,7 @@ def _graph(graph: onnx.GraphProto, outer: dict[str, str]) -> list[str]:
 
 
 def _nodes(nodes: list[onnx.NodeProto], names: dict[str, str], outputs: list[str]) -> list[str]:
-    """Lines of nodes: those that lead to the outputs in the order in which the outputs need them, then the others."""
+    """Lines of nodes: first the nodes behind the outputs, in the order in which the outputs need them, then the others."""
     makers = {name: node for node in nodes for name in node.output if name}
     known = {**names, **{name: name for name in outputs if name in makers}}
     lines: list[str] = []

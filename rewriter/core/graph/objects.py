@@ -166,7 +166,7 @@ class Node(gs.Node):  # type: ignore[misc]
 
     @property
     def overload(self) -> str:
-        """Which of several functions of one name this node calls; mostly empty."""
+        """Distinguishes functions of one name that this node could call; mostly empty."""
         return str(self.proto.overload) if self.proto is not None else ""
 
     def subgraphs(self, recursive: bool = False) -> Iterator[gs.Graph]:
@@ -237,7 +237,7 @@ class Origin:
         return result
 
     def renamed(self) -> dict[int, gs.Tensor]:
-        """By id, the tensors of this graph that are called otherwise now."""
+        """By id, the tensors of this graph that were renamed."""
         if list(map(_NAME, self._tensors)) == self._names:
             return {}
         found = zip(self._tensors, self._names, strict=True)

@@ -52,7 +52,7 @@ def stable_sort(nodes: Sequence[gs.Node], before: Callable[[gs.Node], Iterable[g
 
 
 def is_sorted(nodes: Sequence[gs.Node], members: Mapping[int, gs.Node]) -> bool:
-    """Whether nodes without bodies, the same ones as `members` by id(), stand in an order in which they can run."""
+    """Whether nodes without bodies are in an order in which they can run; `members` are the same nodes by id()."""
     seen_outputs = set[int]()
     for node in nodes:
         for tensor in node.inputs:
@@ -93,7 +93,7 @@ class Order:
         return list(nodes.values()) if self.untouched else sorted(nodes.values(), key=self.key)
 
     def put(self, node: gs.Node, key: int) -> None:
-        """Gives a node that was not there its key."""
+        """Sets the key of a new node."""
         if self._unnumbered is not None:
             self.relabel(self._unnumbered)
         _set(node, "_key", key)
@@ -292,7 +292,7 @@ class Ties:
                     gs_lists.keep(tensor, self.__contains__)
 
     def put_back(self) -> None:
-        """Brings the lists that were laid aside up to date."""
+        """Brings the lists that were set aside up to date."""
         for tensor, made_by, readers, before in self._aside.values():
             gs_lists.put_back(tensor, made_by, readers, changed=before != [id(tensor._makers), *self.users(tensor)])
         self._aside.clear()
@@ -320,7 +320,7 @@ class Ties:
             return
         readers = self._readers(tensor)
         if not readers and self.producer(tensor) is None:
-            self.novelty += 1  # a new constant, it may be
+            self.novelty += 1  # it may be a new constant
         if readers is None:
             tensor._users = node
         elif readers.__class__ is Users:

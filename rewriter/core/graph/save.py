@@ -27,7 +27,7 @@ from rewriter.core.graph.values import Constant, Variable
 from rewriter.core.onnxfile.node_bytes import RawFunction, RawGraph, with_inputs
 from rewriter.core.onnxfile.tensors import text
 
-# Operator set imports of a model or function that is written: those it had, as edited, and those that new nodes need.
+# Operator set imports of a model or function to write: its own imports, as edited, and imports that new nodes need.
 
 
 def written_imports(

@@ -85,7 +85,7 @@ def key_of(function: gs.Function) -> FunctionKey:
 
 
 def needed_functions(functions: Iterable[gs.Function], nodes: Iterable[gs.Node]) -> list[gs.Function]:
-    """The functions that nodes call, and those that these call, in their order."""
+    """The functions that nodes call, directly or through other functions, in their order."""
     known = {key_of(function): function for function in functions}
     found: set[FunctionKey] = set()
     waiting = [nodes] if known else []
@@ -205,7 +205,7 @@ class NodesByOperator:
         self._nodes.setdefault(operator_key(node), {})[id(node)] = node
 
     def drop(self, node: gs.Node) -> None:
-        """Forgets a node, which still has the operator that it had when it was taken in."""
+        """Removes a node, which still has the operator with which it was added."""
         key = operator_key(node)
         nodes = self._nodes[key]
         del nodes[id(node)]

@@ -55,7 +55,7 @@ def _unused_initializers(scope: Scope, index: GraphIndex, keep: Collection[str])
     listed = scope.graph.initializers
     before = len(listed)
     annotated = {id(tensor) for tensors in scope.graph.origin.annotations for tensor in tensors[1:]}
-    # One that is also listed as an input belongs to the interface of the model.
+    # An initializer that is also listed as an input belongs to the interface of the model.
     listed[:] = [t for t in listed if getattr(t, "listed", False) or index.is_used(t) or id(t) in annotated or t.name in keep]
     return before - len(listed)
 
@@ -139,7 +139,7 @@ def drop_stale_training(infos: Any, graph: gs.Graph) -> list[str]:
 
 
 def set_by_training(infos: Iterable[onnx.TrainingInfoProto]) -> frozenset[str]:
-    """The initializers that training gives other values, which are no constants therefore."""
+    """The initializers whose values training changes, so that they are no constants."""
     return frozenset(entry.key for info in infos for entry in (*info.initialization_binding, *info.update_binding))
 
 

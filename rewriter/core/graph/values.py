@@ -176,7 +176,7 @@ class Variable(_Tensor, gs.Variable):  # type: ignore[misc]
 
     @property
     def elem_type(self) -> int | None:
-        """Element type as TensorProto number; None when unknown or when this is no tensor but a sequence, map or optional."""
+        """Element type as TensorProto number; None if it is unknown or the value is a sequence, map or optional."""
         if self.type not in (None, "tensor_type", "sparse_tensor_type"):
             return None
         if self._dtype is _UNREAD:
@@ -226,7 +226,7 @@ class Constant(_Tensor, gs.Constant):  # type: ignore[misc]
 
     Attributes:
         proto: the message it came from; None for a new one. Its `values` are loaded when first read.
-        listed: whether it is, or when new is to be, a graph input too, which a caller may override.
+        listed: whether it is also a graph input, or is to be if it is new; a caller may override it.
         infos: messages that declare it as graph input or in value_info.
     """
 
@@ -376,7 +376,7 @@ def new_variable(name: str, dtype: Any = None, shape: Any = None) -> Variable:
 
 
 def new_variables(names: Iterable[str]) -> list[Variable]:
-    """As `new_variable` makes them, in half the time."""
+    """Variables as from `new_variable`, in half the time."""
     new, unread, result = object.__new__, _UNREAD, []
     for name in names:
         tensor = new(Variable)

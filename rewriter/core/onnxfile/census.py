@@ -39,7 +39,7 @@ class Form:
 LONGEST, MOST_KEPT = 1 << 8, 1 << 14
 """Bytes of a piece of a model that is known again in others, and how many such pieces."""
 known_forms: dict[bytes, Form] = {}
-"""By the bytes behind the names of a node."""
+"""Kinds by the bytes behind the names of a node."""
 known_types: dict[bytes, tuple[int, int | None]] = {}
 """Element type and rank, by the bytes of a type."""
 
@@ -64,7 +64,7 @@ class NodeKind:
         attrs: by name, the value that `Node.attrs` would have, or `OPAQUE`.
         dtype: element type of the tensor or sparse tensor among the attributes, 0 without one; `rank` is the tensor's rank.
         bodies: subgraphs in the order of their attributes; a kind with subgraphs has one node only.
-        arities: numbers of operands that occur, each with and without those left out at the end.
+        arities: numbers of operands that occur, each with and without operands left out at the end.
         output_types: found by `follow_types`: element types of the outputs by the operands' element types, as sets of bits.
         declared_outputs: outputs that are outputs of their graph in some node, with the types declared there, as sets of bits.
         ranks: found by `follow_ranks`: the rank of the first output by the operands' ranks; None if a rank is unknown.
@@ -101,7 +101,7 @@ class Body:
         listed: the nodes in their order, unless they are in `columns`.
         inner: bodies of the nodes.
         ranks: of the inputs and constants, by name; None for unknown ones.
-        names: of the listed nodes that have one; `naming` has the operators of those that have one and of those that have none.
+        names: of the listed nodes that have one; `naming` has the operators of nodes with a name and of nodes without one.
         orderly: each name of a tensor is known to be defined once, and before it is read.
         distinct: no two nodes are known to have one name.
     """

@@ -73,7 +73,7 @@ def cut(data: bytes, i: int, end: int) -> tuple[IntArray, IntArray] | None:
     """Where the nodes of a graph begin and end; the field of the first node begins at `i`. None if they are placed otherwise.
 
     Raises:
-        MemoryError: there is none left for a copy of the nodes.
+        MemoryError: there is no memory left for a copy of the nodes.
     """
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -120,7 +120,7 @@ class Links:
     Attributes:
         seeds: names of the tensors that no node makes: inputs and constants. They come first; the outputs follow, column by
             column.
-        output_columns: the columns of outputs without those that are left out.
+        output_columns: the columns of outputs, without omitted outputs.
         read: by position, the tensor of each operand; -1 if it is left out or undefined.
         index: finds a tensor by its name.
     """
@@ -177,7 +177,7 @@ class Columns:
         return iter(self.listed)
 
     def arities(self) -> Iterable[tuple[int, int, int]]:
-        """Which kinds (by number) stand with how many operands, with and without those left out at the end."""
+        """Kinds (by number) with their numbers of operands, with and without operands left out at the end."""
         listed, used_counts = np.zeros(len(self), np.intp), np.zeros(len(self), np.intp)
         for position, column in enumerate(self.operands, 1):
             listed[column.nodes] = position
@@ -223,7 +223,7 @@ class _ColumnReader:
         self._bytes = np.frombuffer(octets, np.uint8)
 
     def all_at(self, key: int) -> bool:
-        """Whether all nodes go on with this field."""
+        """Whether all nodes continue with this field."""
         return bool(((self._bytes[self.places] == key) & (self.places < self._stops)).all())
 
     def several(self, key: int) -> list[Column]:

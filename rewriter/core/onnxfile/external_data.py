@@ -24,7 +24,7 @@ from rewriter.core.record import record
 
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 MOST_CHARACTERS = 4096
-"""Of a location; no system opens a file by a longer one."""
+"""The longest location; no system opens a file by a longer one."""
 
 _MOST_ENTRIES = 10_000  # of a folder walked for the other names of a hard link
 

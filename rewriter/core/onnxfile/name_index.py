@@ -1,4 +1,4 @@
-"""Names looked up many at once: by numbers that stand for them, in tables of numpy.
+"""Looks up many names at once: by their numbers, in tables of numpy.
 
 The number of a name is made of its bytes, eight at a time, and of a secret that each process draws for itself, so that no
 file can be made in which different names get one number. Among a million names the chance that it happens anyway is below
@@ -33,7 +33,7 @@ class Numbered(NamedTuple):
 
 
 def number(octets: bytes, starts: IntArray, sizes: IntArray) -> Numbered:
-    """The numbers of the names that stand at these places of some bytes, which end with `PADDING`."""
+    """The numbers of the names at these places of some bytes, which end with `PADDING`."""
     words: Numbers = np.ndarray((len(octets) - 7,), "<u8", octets, strides=(1,))
     result = found = _SECRET ^ (sizes.astype(np.uint64) * _SPREAD)
     where: IntArray | None = None
@@ -60,7 +60,7 @@ def number(octets: bytes, starts: IntArray, sizes: IntArray) -> Numbered:
 
 
 def number_of(names: Iterable[bytes]) -> Numbers:
-    """The numbers of names that are at hand."""
+    """The numbers of these names."""
     listed = list(names)
     sizes = np.fromiter(map(len, listed), np.intp, len(listed))
     return number(b"".join((*listed, PADDING)), np.cumsum(sizes) - sizes, sizes).numbers
@@ -79,7 +79,7 @@ class NameIndex:
         self._rounds: list[tuple[np.uint64, np.uint64, IntArray]] = []
         left: IntArray = np.arange(len(numbers))
         factor = int(_SPREAD)
-        while len(left):  # of the names that meet in one slot one stays; the others go on to another table
+        while len(left):  # if several names fall into one slot, one stays, and the others move to another table
             shift = np.uint64(62 - len(left).bit_length())
             table: IntArray = np.full(4 << len(left).bit_length(), -1, np.intp)
             slots = self._slots(numbers[left], np.uint64(factor), shift)
@@ -96,7 +96,7 @@ class NameIndex:
         return ((numbers * factor) >> shift).astype(np.intp)
 
     def find(self, numbers: Numbers) -> IntArray:
-        """The places of names in the list, -1 for those that are not in it."""
+        """The places of names in the list, -1 for names that are not in it."""
         result: IntArray = np.full(len(numbers), -1, np.intp)
         left: IntArray | slice = slice(None)
         for factor, shift, table in self._rounds:

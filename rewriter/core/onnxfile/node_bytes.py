@@ -68,7 +68,7 @@ def _classes() -> list[Any]:
 
 def _field(like: Any, *, kind: str = "", as_bytes: bool = False, repeated: bool = False) -> bytes:
     """A FieldDescriptorProto as its entry in a DescriptorProto: name, number, label, type, and the name of a message's type."""
-    several = repeated or like.default_value == []  # the one way of asking that all versions of protobuf have
+    several = repeated or like.default_value == []  # the only query that all versions of protobuf have
     numbers = (3, like.number), (4, _REPEATED if several else _OPTIONAL), (5, _BYTES if as_bytes else like.type)
     parts = [entry(1, like.name.encode()), *(bytes([number << 3]) + varint(value) for number, value in numbers)]
     named = like.message_type or like.enum_type
@@ -185,7 +185,7 @@ def _column(marked: list[str], mark: str) -> NameColumn:
 
 
 def with_inputs(node: bytes, count: int, names: Iterable[str]) -> bytes:
-    """A node of so many inputs as protobuf wrote it, with others instead, which stand in front of all else."""
+    """A node as protobuf wrote it, with `names` in place of its `count` inputs, which come before all other fields."""
     place = 0
     for _ in range(count):
         size, place = (node[place + 1], place + 2) if node[place + 1] < 128 else varint_at(node, place + 1)

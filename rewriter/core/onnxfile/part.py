@@ -43,7 +43,7 @@ def graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
 
 
 def read_by(node: onnx.NodeProto) -> dict[str, None]:
-    """The names that a node reads, those that its bodies take from outside among them."""
+    """The names that a node reads, including names that its bodies capture."""
     found = dict.fromkeys(name for name in node.input if name)
     for body in bodies_of(node):
         own = {info.name for info in body.input} | _initializers(body).keys()
@@ -144,7 +144,7 @@ class Whole:
 
 
 def _reached(start: Iterable[int], places: Mapping[str, list[int]], names: Callable[[int], Iterable[str]]) -> set[int]:
-    """The places to which names lead, from some on."""
+    """The places that are reached from `start` through names."""
     found = set[int]()
     waiting = list(start)
     while waiting:

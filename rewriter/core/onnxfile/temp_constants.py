@@ -21,7 +21,7 @@ _RAW_DATA = 9
 
 
 def put_aside(array: Array) -> tuple[onnx.TensorProto, WeightFile] | None:
-    """The message of a large array whose data went to a temporary file, and this file, which has to live as long.
+    """The message of a large array whose data went to a temporary file, and this file, which must stay open as long.
 
     None if the array stays in memory: there is room for it in memory, or none on the disk.
     """
@@ -34,7 +34,7 @@ def put_aside(array: Array) -> tuple[onnx.TensorProto, WeightFile] | None:
     try:
         file = _state.file()
         place = file.add(array)
-    except OSError:  # the disk is full, or there is none
+    except OSError:  # the disk is full, or missing
         return None
     message = onnx.TensorProto(data_type=dtype_number(array.dtype), dims=array.shape)
     message.MergeFromString(place.mark())
@@ -42,7 +42,7 @@ def put_aside(array: Array) -> tuple[onnx.TensorProto, WeightFile] | None:
 
 
 class _GrowingFile(WeightFile):
-    """A file without a name that grows; it is gone when no constant refers to it any more."""
+    """A growing file without a name. It is removed when no constant refers to it any more."""
 
     def __init__(self) -> None:
         with tempfile.TemporaryFile(prefix="rewriter-") as file:

@@ -25,7 +25,7 @@ from rewriter.core.onnxfile.weights_apart import Payload, completed, payload_of
 # the messages are made and read once for each distinct type.
 
 Dim = int | str | None
-"""A dimension: its length, the name the file gives it, or unknown."""
+"""A dimension: its length, its name in the file, or unknown."""
 
 _LARGEST = 2**63 - 1
 
@@ -201,7 +201,7 @@ def gs_dtype(elem_type: int) -> Any:
 
 
 def byte_size(elem_type: int, elements: int) -> int:
-    """Bytes of so many elements as a file holds them; 0 for an unknown element type."""
+    """Bytes of a number of elements in a file; 0 for an unknown element type."""
     dtype = numpy_dtype(elem_type)
     return (elements * _BITS.get(elem_type, 0 if dtype is None else dtype.itemsize * 8) + 7) // 8
 
@@ -301,7 +301,7 @@ def _shape(dims: Any, name: str) -> tuple[tuple[int, ...], int]:
             raise RewriterError(f"tensor {name!r} has the negative dimension {dim}")
         count *= dim
         most *= dim or 1
-    if most >= _MOST:  # also of one that is empty, as [0, 2**62]
+    if most >= _MOST:  # also of an empty tensor, as [0, 2**62]
         raise RewriterError(f"tensor {name!r} has dimensions {list(shape)}, which no array has")
     return shape, count
 

@@ -57,7 +57,7 @@ LEAST_ASIDE = 1 << 20
 """Bytes of a new constant from which on it may be put aside (`temp_constants`)."""
 
 FIELDS = {4: "float_data", 9: "raw_data", 10: "double_data"}
-"""Fields that can be left out, by number: those that protobuf writes with the very bytes that it read."""
+"""Fields that can be left out, by number: protobuf writes them with the very bytes that it read."""
 
 PREFIX = os.urandom(16)
 _REST = struct.Struct("<QBQQ")  # number of the file, number of the field, offset, length
@@ -76,7 +76,7 @@ class WeightFile:
         size: in bytes.
     """
 
-    opened = 0  # so many up to now
+    opened = 0  # number of files opened up to now
 
     def __init__(self, descriptor: int, name: str) -> None:
         """Takes the descriptor of a regular file as its own."""
@@ -111,7 +111,7 @@ class WeightFile:
             raise RewriterError(f"{self.name}: the file became shorter while it was read")
 
     def read(self, offset: int, length: int) -> bytes:
-        """So many bytes from there on; errors as for `read_into`."""
+        """A number of bytes from a place on; errors as for `read_into`."""
         data = bytearray(length)
         self.read_into(memoryview(data), offset)
         return bytes(data)
@@ -192,7 +192,7 @@ _MANY = 64  # such pieces are written at once
 
 
 def without_weights(file: WeightFile) -> bytes:
-    """A serialised model without its large tensor data, in whose place there are marks.
+    """A serialised model with marks in place of its large tensor data.
 
     Raises:
         MalformedError: the file holds no model, or one that must be read as a whole.

@@ -32,7 +32,7 @@ _MOST_LEVELS = 100  # of messages in each other; protobuf's own limit
 MODEL, GRAPH, NODE, ATTRIBUTE, TENSOR, SPARSE, FUNCTION, TRAINING = range(8)
 
 Table = Mapping[int, Mapping[int, int]]
-"""By message and number: fields that hold messages below which there are tensors."""
+"""By message and number: fields with messages that contain tensors at any depth."""
 
 LAZY: Table = {
     MODEL: {7: GRAPH, 25: FUNCTION},
@@ -78,7 +78,7 @@ class Source:
     __slots__ = ("_read", "base", "buffer", "size")
 
     def __init__(self, size: int, read: Callable[[int, int], bytes], buffer: bytes = b"") -> None:
-        """`read(place, count)` gives the bytes at a place, fewer only at the end."""
+        """`read(place, count)` returns the bytes at a place, fewer only at the end."""
         self.size = size
         self.buffer = buffer
         self.base = 0
@@ -164,7 +164,7 @@ class Walk:
         self.least = least
 
     def rewritten(self, kind: int) -> Pieces | None:
-        """The whole message; None when no tensor of it was rewritten. Raises MalformedError when it is no message."""
+        """The whole message; None if no tensor in it was rewritten. Raises MalformedError if it is no message."""
         return self._message(kind, 0, self.source.size, 0)
 
     def _message(self, kind: int, start: int, stop: int, level: int) -> Pieces | None:
@@ -180,7 +180,7 @@ class Walk:
                 continue
             if kind == ATTRIBUTE and number == _SINGLE_TENSOR:
                 tensors += 1
-                if tensors > 1:  # protobuf merges them into one, so that none of them may be taken for itself
+                if tensors > 1:  # protobuf merges them into one, so that none of them may be read alone
                     return None
             if worth(value, end):
                 new = self._message(inner[number], value, end, level + 1)

@@ -49,7 +49,7 @@ class TemporaryFile:
         self.renamed = False
 
     def open(self) -> None:
-        """Makes it. Raises OSError; `close` is to be called in any case, since a signal may end this process at any place."""
+        """Makes the file. Raises OSError. Call `close` in any case, since a signal may end this process at any place."""
         while True:
             self.place = os.path.join(self._folder, f".{os.urandom(6).hex()}{ENDING}")
             self.descriptor = os.open(self.place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o666)
@@ -58,7 +58,7 @@ class TemporaryFile:
             self.close()
 
     def close(self) -> None:
-        """Closes it, however far it came to be open."""
+        """Closes the file, also if `open` was interrupted."""
         if self.place and not self.renamed:
             with contextlib.suppress(OSError):
                 os.unlink(self.place)
@@ -407,7 +407,7 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
 
 
 def make_folder(folder: str | os.PathLike[str]) -> None:
-    """A folder with those around it, unless it is there. Raises RewriterError."""
+    """Makes a folder and its parents, unless it exists. Raises RewriterError."""
     if os.path.isdir(folder):
         return
     folder = Path(folder)
@@ -446,7 +446,7 @@ def sole_run(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _unlock(descriptor: int) -> None:
-    """Gives the lock up also for child processes that were forked in the meantime and have the descriptor as well."""
+    """Releases the lock also in child processes that were forked meanwhile and share the descriptor."""
     import fcntl
 
     fcntl.flock(descriptor, fcntl.LOCK_UN)
