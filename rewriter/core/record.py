@@ -26,7 +26,7 @@ def names(kind: type) -> tuple[str, ...] | None:
 
 @cache
 def getter(fields: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """A function that gives the values of some fields of a record as a tuple."""
+    """A function that returns the values of some fields of a record as a tuple."""
     if len(fields) > 1:
         return attrgetter(*fields)
     return (lambda one: (getattr(one, fields[0]),)) if fields else lambda one: ()
@@ -119,7 +119,7 @@ else:
 
     @cache
     def _values(cls: type, compared: bool = False):
-        """A function that gives the values of the fields as a tuple."""
+        """A function that returns the values of the fields as a tuple."""
         return getter(tuple([name for name, entry in cls.__record__.items() if entry.compare or not compared]))
 
     def _init(self, *arguments, **named) -> None:
@@ -178,7 +178,7 @@ else:
                 known[f"_new_{name}"] = entry.factory
                 value = f"_new_{name}() if {name} is _NONE else {name}" if entry.init else f"_new_{name}()"
             if entry.init:
-                known[f"_or_{name}"] = entry.default  # _NONE for those that are made
+                known[f"_or_{name}"] = entry.default  # _NONE if a factory makes it
                 optional = entry.default is not _NONE or entry.factory is not _NONE
                 takes.append(f"{name}=_or_{name}" if optional else name)
             elif entry.factory is _NONE and entry.default is _NONE:

@@ -39,7 +39,7 @@ class Repairs(Protocol):
         """The former sizes, by their new name, of dimensions that firings have named. `group` has the edits of each firing.
 
         Raises:
-            DoesNotFlow: one name would stand for two sizes, or there are too many names.
+            DoesNotFlow: one name would have two sizes, or there are too many names.
         """
 
     def follow(self, context: Any, edits: Any, sizes: dict[str, int]) -> None:

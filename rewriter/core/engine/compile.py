@@ -91,9 +91,9 @@ class CompiledRule:
 # anyway.
 
 View = tuple[int, int, tuple[str | None, ...]]
-"""Number of operands, the same without trailing omitted ones, and of each maker the operator and the domain, one by one."""
+"""Number of operands, the same without trailing omitted ones, and the operator and domain of each maker, one by one."""
 
-MOST_VIEWS = 1 << 14  # that are remembered of one operator
+MOST_VIEWS = 1 << 14  # that are kept for one operator
 _NOBODY = (None, None)
 
 
@@ -152,7 +152,7 @@ class Roots:
         return count, used, makers
 
     def _find(self, view: View) -> tuple[CompiledRule, ...]:
-        """The rules for a view; remembered."""
+        """The rules for a view, from the cache if possible."""
         count, used, written = view
         makers = [
             None if op is None else (normal(domain or ""), op) for op, domain in zip(written[::2], written[1::2], strict=True)
@@ -278,16 +278,16 @@ def _ranked(rules: list[CompiledRule]) -> list[CompiledRule]:
     return ranked
 
 
-# Rules made ready once for all models of a call.
+# Rules compiled once for all models of a call.
 #
 # The program of a rule and its requirements follow from the rule and the settings alone. Only the choice of rules that can fire
 # depends on the model. With many small models, compiling rules anew for each model would take most of the time.
 
 MOST_SETS = 4
-"""Rule sets that are remembered: a call has one, and those that leave out a rule which did harm."""
+"""Rule sets that are kept: a call has one, and further ones without a rule that did harm."""
 
 MOST_PLANS = 512
-"""Selections of one rule set whose plans are remembered: as many as there are models of different kinds."""
+"""Selections of one rule set whose plans are kept; models of one kind share one."""
 
 
 class Prepared:
@@ -302,7 +302,7 @@ class Prepared:
         self._of_ops: dict[tuple[int, frozenset[tuple[str, str]]], tuple[Sequence[Rule], Sequence[Rule]]] = {}
 
     def plans(self, suited: Sequence[Rule], inventory: Inventory) -> list[PhasePlan]:
-        """The plans of those rules that can find something in a model. They are shared, and not to be changed.
+        """The plans of the rules that can match in a model. They are shared. Do not change them.
 
         Raises:
             RewriterError: one of the rules lacks a parameter, or its pattern is too large.
@@ -365,7 +365,7 @@ _prepared: deque[Prepared] = deque(maxlen=MOST_SETS)
 
 
 def prepared(rules: RuleSet, settings: Mapping[tuple[str, str], Any]) -> Prepared:
-    """The rules of a set with these settings, made ready; the same object for the same rules and settings."""
+    """The rules of a set, compiled with these settings; the same object for the same rules and settings."""
     signature = _signature(settings)
     for known in _prepared:
         same = known.rules is rules.rules or (len(known.rules) == len(rules.rules) and all(map(is_, known.rules, rules.rules)))

@@ -152,7 +152,7 @@ class SnapshotTaker:
         return Snapshot(painter.view({**around, **before}, types, edits.added), painter.view({**around, **after}, {}, ()))
 
     def view(self, nodes: Sequence[gs.Node], scope: Scope, middle: gs.Node | None = None) -> View:
-        """Nodes of one graph as they are, in their order; `middle` is the one that the picture is about."""
+        """Nodes of one graph as they are, in their order; the picture shows the surroundings of `middle`."""
         states = {id(node): state_of(node) for node in nodes if operator_key(node) != CONSTANT or node is middle}
         roles: dict[int, Role] = dict.fromkeys(states, "plain")
         if middle is not None:
@@ -160,7 +160,7 @@ class SnapshotTaker:
         return _Painter(self, scope, roles).view(states, {}, ())
 
     def near(self, node: gs.Node, hops: int, most: int) -> list[gs.Node]:
-        """The nodes of the same graph within so many steps of a node, the nearest first, at most so many."""
+        """The nodes of the same graph within a number of steps from a node, the nearest first, up to a limit."""
         scope = self.index.scope(node)
         found = {id(node): node}
         edge = [node]
@@ -269,7 +269,7 @@ class FiringAudit:
 
 
 class Auditor(Tracer):
-    """Looks closely at the firings of one run."""
+    """Collects the details of the firings of one run."""
 
     def __init__(self, context: Context, audit: FiringAudit) -> None:
         self._audit = audit
@@ -283,7 +283,7 @@ class Auditor(Tracer):
     # --- before the rewrite ------------------------------------------------------------------------------------------------
 
     def rewrites(self, compiled: CompiledRule, names: Bindings, nodes: Mapping[int, gs.Node]) -> None:
-        """Looks at the conditions, which all hold, and at the types, before anything is edited."""
+        """Notes the conditions, which all hold, and the types, before anything is edited."""
         rule = compiled.rule
         found = tuple(Witnessed(where.condition, names, self._context, rule).found() for where in rule.ast.wheres)
         wanted = self._taken[compiled.code] < self._audit.snapshots or self._number + 1 == self._audit.snapshot_of

@@ -26,8 +26,8 @@ class Limits:
             chain of any length.
         growth: how many nodes a rule may add in all by rewriting nodes that rules have made: this number, or eight times as
             many as the model had if that is more.
-        firings: of all rules on one model; None for as many as follow from its size.
-        tries: of rules at nodes, whether they fire or not; None for as many as follow from its size.
+        firings: of all rules on one model; None for a number that follows from the model's size.
+        tries: of rules at nodes, whether they fire or not; None for a number that follows from the model's size.
         per_root: of one rule at one node.
         seconds: wall clock for one model, None for no limit.
     """
@@ -112,7 +112,7 @@ class Watch:
 
     @property
     def is_spent(self) -> bool:
-        """Whether there were as many firings as there may be."""
+        """Whether the limit of firings is reached."""
         return len(self._rules) >= self._most_firings
 
     def out_of_budget(self) -> Stop | None:
@@ -160,7 +160,7 @@ class Watch:
         return generation >= SUSPICIOUS or (code, root) in self._per_root
 
     def recall(self, deltas: Sequence[int]) -> None:
-        """Remembers the states after the firings so far, by how much each of them changed the graph."""
+        """Remembers the states after the firings so far, from the change of each firing."""
         self.recalls, self._states = True, {0: 0}
         for number, delta in enumerate(deltas, 1):
             self._state = (self._state + delta) & 0xFFFF_FFFF_FFFF_FFFF

@@ -207,7 +207,7 @@ def _kind(node: gs.Node | NodeState) -> tuple[str, str, int, int]:
 
 Permit = Callable[[Fired], bool]
 
-ROUNDS = 8  # later phases may enable earlier ones; a round more than this has never been seen to help
+ROUNDS = 8  # later phases may enable earlier ones; more rounds have never been seen to help
 
 
 class Run:
@@ -246,7 +246,7 @@ class Run:
         self._plans = self._planned()
 
     def _planned(self) -> list[PhasePlan]:
-        """The rules that can find something in the model as it is now, by phase; those that are not meant for it are logged."""
+        """The rules that can match in the present model, by phase. Rules that are not meant for it are logged."""
         meant, skipped = suited(self._rules, self.context.subject)
         self.log.skipped = list(skipped)
         if self._forecast is not None:

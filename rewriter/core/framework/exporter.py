@@ -138,7 +138,7 @@ SOURCE_FILES = {"mxnet": ("MXNet", "symbol file", "-symbol.json")}
 """
 
 LISTING_EXPORTERS = ("mxnet", "caffe2")
-"""They list every weight among the inputs, yet not the constants that they add themselves."""
+"""These list every weight among the inputs, but not the constants that they add themselves."""
 
 
 @record(frozen=True, slots=True)
@@ -242,7 +242,8 @@ def matches(exporter: Exporter, names: Sequence[str], versions: str | None = Non
         names: frameworks or converters, one of which must match; an empty list means any.
         versions: clauses that must all hold, such as ">=1.3,<1.9"; None or "" means any.
 
-    Returns: True, or the reason why not, "the exporter is pytorch, not mxnet". An unknown exporter or version is also a reason.
+    Returns:
+        True, or the reason why not, "the exporter is pytorch, not mxnet". An unknown exporter or version is also a reason.
 
     Raises:
         RewriterError: `versions` cannot be read.
@@ -281,7 +282,7 @@ _known: dict[tuple[object, ...], tuple[RuleSet, tuple[list[Rule], list[Skipped]]
 
 
 def suited(rules: RuleSet, subject: GuardedModel) -> tuple[list[Rule], list[Skipped]]:
-    """The rules that are meant for a model, and why the others are not. The lists are shared, and not to be changed."""
+    """The rules that are meant for a model, and why the others are not. The lists are shared. Do not change them."""
     same = tuple(map(id, rules.rules)), tuple(map(id, rules.aside)), rules.by_id
     key = same, subject.exporter, subject.ir_version, frozenset(subject.opsets), subject.has_source
     known = _known.get(key)

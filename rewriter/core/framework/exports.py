@@ -162,7 +162,7 @@ def may_become(node: SourceNode, operator: str) -> bool | None:
 
 
 def _kind(operator: str, attributes: Mapping[str, str]) -> frozenset[str] | None:
-    """For operators which an attribute decides about."""
+    """For operators whose export depends on an attribute."""
     if operator == "Activation":
         return _chosen(_ACTIVATIONS, attributes.get("act_type", ""))
     if operator == "LeakyReLU":

@@ -218,7 +218,8 @@ class SourceInfo:
             name: the ONNX node's name, "" if it has none.
             outputs: names of its outputs, in order.
 
-        Returns: A key of `nodes`, or None if the file has no such node.
+        Returns:
+            A key of `nodes`, or None if the file has no such node.
         """
         first = next((output for output in outputs if output), "")
         return next(filter(self._operates, (name, first, *self._indexed(first), *self._helped(first))), None)
@@ -227,13 +228,14 @@ class SourceInfo:
         """The value of a framework node's attribute.
 
         Args:
-            key: name of the framework node, as `node_for` gives it.
+            key: name of the framework node, as `node_for` returns it.
             attribute: name of the attribute there.
             like: a value (the caller's default) by whose type the text is read: bool reads 'True', '1', 'true'; int, float and
                 str read theirs; a list reads '(3L, 3L)', '[3, 3]', '3'. None guesses from the text, which stays a str if it is
                 no literal.
 
-        Returns: The value ('None' is read as None unless `like` is a str), or why there is none.
+        Returns:
+            The value ('None' is read as None unless `like` is a str), or why there is none.
         """
         node = self.nodes.get(key)
         if node is None:

@@ -21,10 +21,10 @@ from rewriter.core.errors import RewriterError
 
 # How much memory a process may take: a share of the machine's memory, within the system's own limit.
 #
-# The limit is one of private data (`RLIMIT_DATA`): files that are mapped to be read, as weights are, do not count.
+# The limit is for private data (`RLIMIT_DATA`): files that are mapped for reading, such as weights, do not count.
 
 SHARE = 0.75
-"""Of the memory of the machine that all processes together may take by default."""
+"""The share of the machine's memory that all processes together may take by default."""
 
 LEAST = 1 << 30
 """Bytes that a process may take in any case: ONNX and ONNX Runtime alone take a third of it."""
@@ -146,7 +146,7 @@ AGAIN = 1.0
 """Seconds after which the signal is repeated, in case a handler of all errors caught the first, or no code could."""
 
 BYTES = 1 << 25
-"""Of a model file, for which a second more is allowed: reading, hashing and writing take their time."""
+"""Bytes of a model file that add one second: reading, hashing and writing take time."""
 
 
 class BeyondLimitsError(RewriterError):

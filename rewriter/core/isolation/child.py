@@ -99,7 +99,7 @@ class Child:
             most: bytes of memory that it may take; None leaves that to the system.
 
         Raises:
-            NoAnswer: there is none.
+            NoAnswer: there is no answer.
         """
         with self._one:
             return self._ask(seconds, arguments, most)
@@ -132,7 +132,7 @@ class Child:
         return pickle.loads(answer)
 
     def ask_within_limits(self, *arguments: Any, seconds: float | None = None) -> Any:
-        """As `ask`, within the limits of the model that is worked on; `seconds` may be less."""
+        """Like `ask`, within the limits of the model in work; `seconds` may be less."""
         limits = current()
         within = limits.seconds() if seconds is None else min(seconds, limits.seconds())
         return self.ask(within, *arguments, most=limits.memory)
@@ -162,7 +162,7 @@ class Child:
     def _connected(self, request: Request | None) -> socket.socket:
         """The connection to a child of this very process; a new one may have its first request with it."""
         if self._socket is None or self._parent != os.getpid():
-            tied = threading.current_thread() is threading.main_thread()  # to another one it would be tied until that ends
+            tied = threading.current_thread() is threading.main_thread()  # a tie to another thread ends with that thread
             with signals_wait():
                 here, there = socket.socketpair()
                 number = _forked()
@@ -233,7 +233,8 @@ def _serve(connection: socket.socket, call: Callable[..., Any], request: Request
 def _settle(*, tied: bool) -> Callable[[], object]:
     """Makes the child end with its parent, and silences its standard error.
 
-    Returns: A function that flushes the standard output of native code; ONNX prints its warnings there.
+    Returns:
+        A function that flushes the standard output of native code; ONNX prints its warnings there.
     """
     faulthandler.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
