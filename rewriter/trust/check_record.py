@@ -93,12 +93,12 @@ class Audit:
 
 
 def audit(before: Path, after: Path, known: RuleSet, source: Path | None = None) -> Audit:
-    """Does again what the record in `after` says was done to `before`.
+    """Repeats on `before` the runs that the record in `after` lists.
 
     Args:
         before, after: the files.
-        known: rules, among which the recorded ones are looked for.
-        source: the framework's own file; None: the one beside `before`.
+        known: rules, among which the recorded ones are looked up.
+        source: the framework's own file; None: the one next to `before`.
     Raises:
         RewriterError: a model or the source file cannot be read.
     """
@@ -206,7 +206,7 @@ class _Replay:
 
 
 def replay(model: Model, run: RecordedRun, known: RuleSet, source: SourceInfo | None, *, detail: bool = False) -> Log:
-    """Runs recorded rules on a model, which is edited; with `detail` the log tells what each firing changed."""
+    """Runs recorded rules on a model, which is edited. With `detail` the log also has the changes of each firing."""
     rules = replace(known, by_id=frozenset(run.asked), settings=settings_of(run.set))
     if run.constant_inputs is not None:
         model.constant_inputs = "yes" if run.constant_inputs else "no"

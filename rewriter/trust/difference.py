@@ -133,10 +133,10 @@ class Side:
     """A graph or a local function.
 
     Attributes:
-        positional: whether inputs and outputs are given by position, as those of bodies and functions are, and not by name.
-        nodes: without those that only hold a constant.
+        positional: whether inputs and outputs are identified by position, as in bodies and functions, and not by name.
+        nodes: without nodes that only hold a constant.
         made: (node, output position) of each tensor that a node makes, by name; `read` are its readers (node, position).
-        digests: of each tensor known here, one of everything that it is computed from; equal digests mean equal values.
+        digests: by tensor known here, a digest of all that the tensor is computed from; equal digests mean equal values.
         held: constants by name.
     """
 
@@ -275,9 +275,9 @@ def _digest(*parts: bytes) -> bytes:
 
 # Which node of one graph is which of the other.
 #
-# First those that compute the same from the same. Then, of what is left, the makers of the outputs and, from pair to pair, the
-# makers of their operands and the readers of their outputs, as long as the operator is the same. A name decides only among what
-# structure does not tell apart.
+# Nodes that compute the same from the same are paired first. The makers of the outputs follow and, from pair to pair, the
+# makers of their operands and the readers of their outputs, as long as the operator is the same. A name decides only between
+# nodes that structure cannot distinguish.
 
 
 class Pairing:
@@ -302,7 +302,7 @@ class Pairing:
         return True
 
     def _equal(self) -> None:
-        """Nodes of equal digests; of several, those of equal names first, then in their order."""
+        """Pairs nodes of equal digests. Of several such nodes, it pairs equal names first, then the rest in their order."""
         there: dict[tuple[bytes, ...], list[int]] = defaultdict(list)
         for number in range(len(self.other.nodes)):
             there[self._outputs(self.other, number)].append(number)
@@ -427,7 +427,7 @@ def compare_files(one: Path, other: Path) -> list[Difference]:
 def compare(
     one: onnx.ModelProto, other: onnx.ModelProto, folder: Path | None = None, other_folder: Path | None = None
 ) -> Iterator[Difference]:
-    """The differences of two models; folders are those of their external data."""
+    """The differences of two models; the folders hold their external data."""
     yield from _model(one, other)
     yield from _interface(one.graph, other.graph)
     first = of_graph(one.graph, "main", folder)
@@ -541,7 +541,7 @@ def _listed(graph: onnx.GraphProto) -> list[str]:
 
 
 def _outputs(graph: onnx.GraphProto) -> dict[str, str]:
-    """Types by name; of a name that is given more than once, each time."""
+    """Types by name; a name that is listed more than once has each of its types."""
     found: dict[str, str] = {}
     times: Counter[str] = Counter()
     for value in graph.output:
@@ -555,7 +555,7 @@ def _outputs(graph: onnx.GraphProto) -> dict[str, str]:
 
 
 def _graphs(one: Side, other: Side, outer: Callable[[str, str], bool] | None = None) -> Iterator[Difference]:
-    """Differences of two graphs, those of the bodies inside of them behind those of the nodes that hold them."""
+    """Differences of two graphs. Differences in bodies come after the differences of the nodes that hold the bodies."""
     yield from ComparedGraphs(one, other, outer).differences()
 
 

@@ -72,7 +72,7 @@ class FailedTest(RewriterError):
 
 
 MAX_SECONDS = 60.0
-"""For one test: its run has ten, but the rules that run beside it may have to be compiled, and a busy machine is slow."""
+"""For one test: its run has ten, but the rules that run with it may have to be compiled, and a busy machine is slow."""
 
 RuleTest = tuple[Rule, ast.Test]
 
@@ -93,11 +93,11 @@ def inline_tests(rules: Iterable[Rule]) -> list[RuleTest]:
 def limited_results(tests: Sequence[RuleTest], known: Sequence[Rule]) -> Iterator[TestResult]:
     """Runs tests in a child process within the limits of the current budget; where the system cannot fork, without limits.
 
-    A rule file may come from a stranger, and a test's model of half a megabyte ended the process that read it.
+    A rule file may come from a stranger. A test's model of half a megabyte once ended the process that read it.
 
     Args:
         tests: with the rule of each.
-        known: rules among which those are looked for that run beside the rule of a test.
+        known: rules, among which the rules that run in addition to the rule of a test are looked up.
 
     Raises:
         RuntimeError: an error of this program, as it was raised in the child.
@@ -132,7 +132,7 @@ def limited_results(tests: Sequence[RuleTest], known: Sequence[Rule]) -> Iterato
 
 
 def run_test(rule: Rule, test: ast.Test, known: Iterable[Rule] = ()) -> TestResult:
-    """Runs one test. Rules that run beside this one are looked for among `known`, beside its file, and among those shipped."""
+    """Runs one test. Its other rules are looked up in `known`, next to the rule's file, and among the shipped rules."""
     message, why, result_model = "", None, None
     try:
         _try(rule, test, known)
@@ -239,7 +239,7 @@ def _left_imports(before: onnx.ModelProto, wanted: onnx.ModelProto, result: onnx
 
 
 def _beside(rule: Rule, test: ast.Test, known: Iterable[Rule]) -> Iterator[Rule]:
-    """The rules that the test has run beside this one. Raises RewriterError."""
+    """The rules that the test runs in addition to this one. Raises RewriterError."""
     missing = [code for code in dict.fromkeys(test.beside) if code != rule.code]
     places: list[Callable[[], Iterable[Rule]]] = [lambda: known, lambda: load_rules([Path(rule.path).parent]), load_rules]
     for place in places if missing else ():

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from rewriter.core.framework.source_info import SourceInfo
     from rewriter.core.graph.tidy import Static
 
-# The way from a result back to the model that it was made of: which parts of the result that had, and those that are gone.
+# The way from a result back to the model that it was made of: the parts that the result still has, and the parts that are gone.
 #
-# Files are cut into the fields of the model and of its graph (nodes, weights, declarations). What the result still has is told
-# by its place there; everything else is kept, packed. Where that is much, nothing is kept, and the input is needed.
+# Files are cut into the fields of the model and of its graph (nodes, weights, declarations). A part that the result has is
+# recorded by its place there; everything else is kept, packed. If that is much, nothing is kept, and the input is needed.
 
 MAX_PARTS_BYTES = 1 << 18
 """Of what is kept, packed."""
@@ -114,10 +114,10 @@ def _joined(chunks: list[bytes]) -> bytes:
 #     {"schema": 1, "runs": [{"version": "0.1.0", "input": SHA-256 of the file that was rewritten,
 #                             "rules": {"MX001": [2, digest]}, "rule_set": digest, ...}]}
 #
-# Each run that changes the model adds an entry. It holds what is needed to do the same again
-# (`check_record`) and nothing that differs between two runs on the same input: no time, no path, no name of
-# a machine. Digests are the first 16 digits of SHA-256; that of a rule is over what it says, not over its layout. The rule set
-# is that of the rules that fired, since no other rule had a part in the result.
+# Each run that changes the model adds an entry, which holds all that is needed to repeat the run (`check_record`), and nothing
+# that differs between two runs on the same input: no time, no path, no name of a machine. Digests are the first 16 digits of
+# SHA-256. The digest of a rule covers its content, not its layout. `rule_set` covers the rules that fired, since no other
+# rule had a part in the result.
 
 SCHEMA = 1
 MAX_RECORD_BYTES = 1 << 20
@@ -172,7 +172,7 @@ _NEEDED = ("version", "input", "rules", "rule_set")
 
 
 class Unreadable(ValueError):
-    """What stands under the key is no record."""
+    """The value under the key is no record."""
 
 
 def dumps(runs: tuple[RecordedRun, ...]) -> str:
@@ -262,7 +262,7 @@ def stamp(
 ) -> None:
     """Adds a run to the record in a model's metadata, and has its nodes say which rules made or changed them.
 
-    Nothing is done when no rule fired. What stands under the key and is no record is left as it is, and the log says so.
+    Nothing is done when no rule fired. A value under the key that is no record is left as it is, and the log says so.
 
     Args:
         model: the model, after the run.
@@ -270,8 +270,8 @@ def stamp(
         rules: the rules of the run, as they were selected.
         source: the framework's own file that was used.
         tidy: whether `graph.tidy` was run as well, which by itself is reason enough for a record.
-        static: inputs that got fixed shapes before, which is reason enough, too.
-        full: the record keeps what `rewriter undo` needs, where that is not too much.
+        static: inputs that got fixed shapes before, which is also reason enough.
+        full: the record keeps the data that `rewriter undo` needs, if that is not too much.
     Raises:
         RewriterError: the file that the model was read from was changed meanwhile, or cannot be read.
     """
@@ -339,7 +339,7 @@ def _run(
 
 
 def _packs(rules: RuleSet) -> tuple[str, ...]:
-    """Of the packages that bring some of these rules name and version; nobody is asked where all of them are shipped."""
+    """Name and version of the packages that bring some of these rules; no package is searched if all rules are shipped."""
     others = [os.path.realpath(rule.path) for rule in rules if not is_shipped(rule.path)]
     if not others:
         return ()
@@ -350,7 +350,7 @@ def _packs(rules: RuleSet) -> tuple[str, ...]:
 
 
 def _left_out(log: Log) -> tuple[Place, ...]:
-    """Firings of rules that fired elsewhere; those of the others are left out by leaving out the rule."""
+    """Firings of rules that also fired elsewhere; all other firings are left out by leaving out the rule."""
     places = {(one.rule, one.place, one.root) for one in log.rolled_back if one.place}
     places |= {(one.rule, one.place, one.root) for one in log.suppressed}
     return tuple(sorted(place for place in places if place[0] in log.counts))

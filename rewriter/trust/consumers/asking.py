@@ -66,11 +66,11 @@ def find(name: str, environments: Sequence[str]) -> Consumer | None:
 
 
 def ask(consumer: Consumer, path: Path, given: Mapping[str, Any] | None = None) -> Verdict:
-    """What a consumer makes of a model, within the limits of the model that is worked on.
+    """The verdict of a consumer on a model, within the limits of the model that is worked on.
 
     Args:
         path: the file, with its external data.
-        given: inputs and outputs by name to compare with; None: made-up inputs, and what ONNX Runtime computes of them.
+        given: inputs and outputs by name to compare with; None: made-up inputs, and ONNX Runtime's outputs for them.
 
     Raises:
         RewriterError: the model cannot be read.

@@ -40,7 +40,7 @@ def words(error: BaseException) -> str:
 
 
 def built(consumer: Any, model: Any, feed: dict[str, Any]) -> Any:
-    """The model for the shapes of an input, if the consumer needs them; {} stands for the shapes that the model declares."""
+    """The model built for the shapes of an input, if the consumer needs shapes; {} means the shapes that the model declares."""
     return consumer.build(model, feed) if hasattr(consumer, "build") else model
 
 
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # this folder, in which names of modules are those of consumers
+    sys.path.pop(0)  # this folder, whose modules have the names of consumers
     main()
     sys.stdout.flush()
     os._exit(0)  # what native code does at the end is of no interest, and may hang

@@ -17,7 +17,7 @@ from rewriter.core.log import Firing, Log, Suppressed
 from rewriter.core.record import field, names, record, replace
 from rewriter.trust.plans.toml_text import Key, line_of, lines, parse
 
-# TOML as this program writes it: whatever a name in a model holds is one line of printable text that reads back the same.
+# TOML as this program writes it: any name in a model becomes one line of printable text that reads back the same.
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -73,11 +73,11 @@ class Proposal:
     """One rewrite.
 
     Attributes:
-        number: in the run that the plan was made by; 0 for one that is not to happen whatever it matches.
-        follows: numbers of those that made or changed what this one matches.
+        number: in the run that made the plan; 0 for a rewrite that must not happen at any match.
+        follows: numbers of the rewrites that made or changed what this one matches.
         matched: nodes that the pattern matched; None: any at this node.
         why: what kept it from being accepted when the plan was made.
-        line: where it stands in the file.
+        line: its line in the file.
     """
 
     number: int
@@ -96,15 +96,15 @@ class Document:
     """A plan.
 
     Attributes:
-        version: of the program that made it.
+        version: of the program that made the plan.
         model, sha256: the model, a path, a URL or - for the standard input, and what its file was.
         rule_paths: where the rules are from, as `--rules` has it.
         rules: digests of the rules that are proposed, by code.
-        asked: those of them that were selected by their codes.
+        asked: codes of the proposed rules that were selected by code.
         set: their parameters, by "CODE.name".
         source: the framework's own file and its SHA-256, or None.
         constant_inputs: "auto", "yes" or "no".
-        tidy: whether what nothing uses is to be removed, too.
+        tidy: whether everything unused is also removed.
     """
 
     version: str
@@ -191,10 +191,10 @@ def _is_word(path: str) -> bool:
 
 
 def read(path: Path) -> Document:
-    """The plan in a file.
+    """Reads the plan in a file.
 
     Raises:
-        RewriterError: it cannot be read, is no TOML or no plan; the line is told.
+        RewriterError: the file cannot be read, is no TOML or no plan; the message names the line.
     """
     try:
         with path.open("rb") as file:
@@ -317,16 +317,16 @@ def decide(
     tell: Callable[[str], None],
     ask: Callable[[str], str],
 ) -> tuple[Proposal, ...]:
-    """The proposals with `apply` as answered; what the plan rejects anyway (suppressed, rolled back) stays so, unasked.
+    """The proposals with `apply` as answered; rejected ones (suppressed, rolled back) stay rejected, without a question.
 
     Args:
-        proposals: in the order of the run; those that are rejected anyway come last.
-        firings: what the proposals stand for, by number.
+        proposals: in the order of the run; the rejected ones come last.
+        firings: the firings that the proposals represent, by number.
         tell: prints a line.
         ask: prints a question and returns the answer; raises EOFError when there is none.
 
     Raises:
-        RewriterError: the answers end before all is decided.
+        RewriterError: the answers end before every proposal is decided.
     """
     out: set[int] = set()
     decided: list[Proposal] = []

@@ -1,4 +1,4 @@
-"""Whether a source file is the one of this very model, and not that of another network that looks like it."""
+"""Whether a source file belongs to this very model, and not to another network that looks like it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 # Whether a framework node and the ONNX node made of it have the same attributes, as far as an exporter writes them.
 #
-# Compared is only what every exporter of MXNet copies. What one of them drops or gets wrong (`fix_gamma`, `exclude`,
-# `pooling_convention`, `temperature`) is what a symbol file is asked for, and cannot tell two networks apart.
+# Only attributes that every exporter of MXNet copies are compared. A symbol file is needed for the attributes that an exporter
+# drops or gets wrong (`fix_gamma`, `exclude`, `pooling_convention`, `temperature`). They cannot distinguish two networks.
 
 Check = Callable[["SourceNode", "gs.Node"], str | None]
 
@@ -60,7 +60,7 @@ def _say(attribute: str, file_value: object, model: object) -> str:
 
 
 def _file_value(node: SourceNode, attribute: str, like: Value) -> Any:
-    """The value of an attribute, None where the file does not tell it (or says None)."""
+    """The value of an attribute, None if the file does not have it (or says None)."""
     text = node.attributes.get(attribute)
     if text is None:
         return None
@@ -246,7 +246,7 @@ def _parts(node: SourceNode, onnx_node: gs.Node) -> str | None:
 
 
 def _product(node: SourceNode, onnx_node: gs.Node) -> str | None:
-    """Whether the helpers that transpose operands are there; 1.9 names those of `_linalg_gemm2` after the operand."""
+    """Whether the helpers that transpose operands are there; 1.9 names the helpers of `_linalg_gemm2` after the operand."""
     if onnx_node.op != "MatMul" or len(onnx_node.inputs) < 2:
         return None
     file_flags, found = [], []
@@ -292,7 +292,7 @@ def _kept(node: SourceNode, onnx_node: gs.Node) -> str | None:
 
 
 def _cropped(node: SourceNode, onnx_node: gs.Node) -> str | None:
-    """A window of given size; one like another operand, or in the middle, is not compared."""
+    """A window of a specified size; a window like another operand, or in the middle, is not compared."""
     if len(node.inputs) > 1 or _file_value(node, "center_crop", False):
         return None
     (y, x), (h, w) = _file_value(node, "offset", [0]) or (0, 0), _file_value(node, "h_w", [0]) or (0, 0)
@@ -303,7 +303,7 @@ def _cropped(node: SourceNode, onnx_node: gs.Node) -> str | None:
 
 
 def _named(attribute: str, suffix: str) -> Check:
-    """A list that 1.9 keeps in a constant of this name, whatever operator uses it."""
+    """A list that 1.9 keeps in a constant of this name, for any operator."""
 
     def check(node: SourceNode, onnx_node: gs.Node) -> str | None:
         at = next((at for at, operand in enumerate(onnx_node.inputs) if operand.name == f"{node.name}_{suffix}"), None)
@@ -340,7 +340,7 @@ _COUNTED = (_written("count_include_pad", "True", "count_include_pad", "True"),)
 _REDUCED = _only(*(f"Reduce{name}" for name in ("Max", "Mean", "Min", "Prod", "Sum", "L1", "L2")))
 _SOFTMAX = (_only("Softmax", "LogSoftmax")(_axis("axis", "axis", -1)),)
 
-# What any node of those that an operator became tells: MXNet 1.9 takes many apart.
+# Checks of any node that an operator became: MXNet 1.9 splits many operators.
 _PARTS: dict[str, tuple[Check, ...]] = {
     "FullyConnected": (_only("Gemm")(_weight("num_hidden", 1, 0)),),
     "SliceChannel": (_parts, _only("Split")(_axis("axis", "axis", 1))),
@@ -361,7 +361,7 @@ _SINCE: dict[tuple[int, ...], dict[str, tuple[Check, ...]]] = {
     (1, 9): {"_linalg_gemm2": (_scaled,)},
 }
 
-# What the node that makes the result tells in addition.
+# Additional checks of the node that makes the result.
 _CHECKS: dict[str, tuple[Check, ...]] = {
     "BatchNorm": (_number("eps", "epsilon", 1e-3), _number("momentum", "momentum", 0.9)),
     "Concat": (_axis("dim", "axis", 1),),
@@ -411,13 +411,13 @@ _CHECKS |= dict.fromkeys(("max", "mean", "min", "prod", "sum", "norm"), (_REDUCE
 _CHECKS |= dict.fromkeys(_SCALAR, (_scalar,))
 
 
-Edge = tuple[str, int | None]  # a node of the file and its output; None where the model does not tell which one
+Edge = tuple[str, int | None]  # a node of the file and its output; None if the output cannot be determined from the model
 
 # Helpers of MXNet up to 1.8 that are named by the place of the operator, not after it.
 _PLACED_NAME = re.compile(r"flatten_\d+|transpose\d+_[ab]")
 # Helpers of MXNet 1.9 that are named after the operand and belong to the operator that reads it (linalg_gemm2).
 _NEXT = ("_shape", "_data_8_dim")
-# Operators of MXNet whose operands are those of the ONNX operator, in the same order.
+# Operators of MXNet with the same operands as the ONNX operator, in the same order.
 _ORDERED = """
 Convolution Deconvolution BatchNorm InstanceNorm FullyConnected LeakyReLU LRN Concat add_n dot elemwise_add elemwise_sub
 elemwise_mul elemwise_div broadcast_add broadcast_sub broadcast_mul broadcast_div broadcast_power _power _maximum _minimum
@@ -427,7 +427,7 @@ _PLAIN = frozenset(_ORDERED.split())
 
 
 def objection(info: SourceInfo, graph: gs.Graph) -> str:
-    """Why a source file is not that of a model, in one line without the file's name; "" where it is."""
+    """Why a source file does not belong to a model, in one line without the file's name; "" if it does."""
     joined = _Join(info, graph)
     if info.framework != "mxnet":
         absent = next((name for name in info.nodes if name not in joined.parts), None)
@@ -436,14 +436,14 @@ def objection(info: SourceInfo, graph: gs.Graph) -> str:
 
 
 class _Join:
-    """A model and a source file side by side.
+    """A model next to its source file.
 
     Attributes:
-        parts: the ONNX nodes that stand for a framework node, by its name.
-        made: the nodes of the model by the names of their outputs; `constants` and `inputs` are the tensors that none makes.
-        operators: the nodes of the file that are no variables.
+        parts: the ONNX nodes made from a framework node, by its name.
+        made: the nodes of the model by the names of their outputs; `constants` and `inputs` are the tensors that no node makes.
+        operators: the nodes of the file that are not variables.
         folded: names of the constants that scalar operators on a weight became, with those operators.
-        beside: nodes of the model that stand for nothing in the file.
+        beside: nodes of the model without a counterpart in the file.
     """
 
     def __init__(self, info: SourceInfo, graph: gs.Graph) -> None:
@@ -533,11 +533,11 @@ class _Join:
         known = self.info.nodes.get(tensor)
         if known is None:
             return None
-        return tensor, 0 if known.operator == VARIABLE else None  # up to 1.8, a tensor that nothing makes stands for a node
+        return tensor, 0 if known.operator == VARIABLE else None  # up to 1.8, a tensor without a maker represents a node
 
 
 def _operators(info: SourceInfo) -> Iterator[tuple[str, SourceNode]]:
-    """Those of one name in a file also have names by their place; each is told once."""
+    """Each operator once; operators that share a name in a file also have names by their place."""
     seen: set[int] = set()
     for key, node in info.nodes.items():
         if node.operator != VARIABLE and id(node) not in seen:
@@ -546,7 +546,7 @@ def _operators(info: SourceInfo) -> Iterator[tuple[str, SourceNode]]:
 
 
 def _constants(graph: gs.Graph) -> Iterator[gs.Tensor]:
-    from onnx_graphsurgeon import Constant  # whether it is one is asked by its class: to ask for its values would read them
+    from onnx_graphsurgeon import Constant  # the class decides, since access to the values would read them
 
     yield from (tensor for tensor in vars(graph).get("initializers", ()))
     yield from (node.outputs[0] for node in graph.nodes if is_constant(node))
@@ -575,7 +575,7 @@ def _objections(joined: _Join) -> Iterator[str]:
 def _of_variables(joined: _Join) -> Iterator[str]:
     info = joined.info
     used = {source for node in info.nodes.values() for source, _ in _operands(node)} | {name for name, _ in info.heads}
-    for name, node in info.nodes.items():  # in their order: the first one is told
+    for name, node in info.nodes.items():  # in their order: the first one is reported
         if name in used and node.operator == VARIABLE and name not in joined.inputs and name not in joined.constants:
             yield f"the variable {name!r} is not in the model"
     for name, tensor in joined.inputs.items():
@@ -651,7 +651,7 @@ def _is_helper(joined: _Join, output: str) -> bool:
 
 
 def _of_outputs(joined: _Join) -> Iterator[str]:
-    """The model gives out the heads, in the order of the file or in that of the operators, which exporters list them in."""
+    """Checks that the outputs are the heads, in the order of the file or of the operators; exporters use the latter order."""
     heads = joined.info.heads
     if not heads:
         return
