@@ -1,6 +1,6 @@
 """Two models run side by side, tensor by tensor, to find the first that differs: `rewriter compare`.
 
-What only one of them has, or nobody can run, is left out and listed.
+Tensors that only one of them has, or that cannot be computed, are left out and listed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Feeds = tuple[Feed, Feed]
 
 @record(frozen=True, slots=True)
 class Maker:
-    """The node that makes a tensor: its name, or that of its first output where it has none, and its operator."""
+    """The node that makes a tensor: its name (without one, the name of its first output) and its operator."""
 
     name: str
     operator: str
@@ -142,7 +142,7 @@ class Half:
 
     Args:
         model: with its weights, or references to external data.
-        file: of the model, beside which external data are looked for.
+        file: of the model; external data are looked for next to it.
         runtime: "ONNX Runtime" or "onnx.reference".
 
     Raises:
@@ -164,10 +164,10 @@ class Half:
                     pass
 
     def feed(self, values: Feed) -> Feed:
-        """What is given for another model's inputs, as this one's: by name, and what is left by position where types agree.
+        """Another model's inputs as the inputs of this one: matched by name, and the rest by position if types agree.
 
         Raises:
-            RewriterError: an input is not given.
+            RewriterError: an input has no value.
         """
         infos = declared_inputs(self.model)
         spare = [name for name in values if name not in {info.name for info in infos}]
@@ -187,13 +187,13 @@ class Half:
         """The model's own outputs.
 
         Raises:
-            CannotRun: a runtime refuses the model, or fails in it.
+            CannotRun: a runtime rejects the model, or fails in it.
         """
         names = [output.name for output in self.model.graph.output]
         return dict(zip(names, self._run(self.model, names, feed), strict=True))
 
     def release(self) -> None:
-        """Gives up the memory of the model as a whole; it is made ready again when it is asked for."""
+        """Releases the memory of the whole model, which is loaded again when it is needed."""
         self._whole = None
 
     def values(self, tensors: Sequence[str], feed: Feed) -> dict[str, Any]:
@@ -211,11 +211,11 @@ class Half:
         return tensor not in self._lost
 
     def find_blocked(self, feed: Feed, reason: str) -> None:
-        """Finds the nodes because of which the model does not run; all that is computed from them is lost.
+        """Finds the nodes that keep the model from running; everything computed from them is lost.
 
         Args:
             feed: the inputs.
-            reason: why the model as a whole is not run.
+            reason: why the whole model is not run.
         """
         alive = list(range(len(self._parts.nodes)))
         while alive and len(self.blocked) < MOST_BLOCKED:
@@ -234,7 +234,7 @@ class Half:
             self.blocked.append(RefusedNode("", "", reason))
 
     def _refused_as_a_whole(self) -> bool:
-        """Whether a model with the same versions and nothing in it but an Identity is refused, too."""
+        """Whether a model with the same versions that contains only an Identity is also rejected."""
         part = onnx.ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
         part.graph.name = "probe"
         part.graph.node.add(op_type="Identity", input=["x"], output=["y"])
@@ -250,7 +250,7 @@ class Half:
         self._lost.update(name for number in numbers for name in self._parts.nodes[number].output)
 
     def _first_refused(self, alive: list[int], feed: Feed, why: str) -> tuple[int, str]:
-        """The node with which the nodes before it are refused."""
+        """The first node that is rejected together with the nodes before it."""
         count, why = first_bad(0, len(alive), why, lambda count: self._trial(alive[:count], feed))
         return alive[count - 1], why
 
@@ -310,7 +310,7 @@ def _takes(info: onnx.ValueInfoProto, value: Any) -> bool:
 # time, and values are dropped before the next ones are asked for.
 
 UNKNOWN_SIZE_DIVISOR = 16
-"""A tensor whose size cannot be told in advance is counted as the budget divided by this."""
+"""A tensor whose size cannot be determined in advance is counted as the budget divided by this."""
 
 MOST_AT_ONCE = 256
 """Pairs of one run; the first difference is found without running all of a deep model for it."""
@@ -398,11 +398,11 @@ def _size(value: Any) -> int:
     return sum(map(_size, value)) if isinstance(value, list | tuple) else 8
 
 
-# How many bytes each tensor of a model will take for given inputs, before it is run: what fits into a memory budget.
+# How many bytes each tensor of a model will take, estimated before the run, which has a memory budget.
 
 
 def expected_sizes(file: Path, feed: Feed, tensors: Iterable[str]) -> dict[str, int]:
-    """Bytes of tensors of the main graph; those whose shape cannot be told in advance are left out."""
+    """Bytes of tensors of the main graph; tensors whose shape cannot be determined in advance are left out."""
     try:
         model = load(file)
         fix_shapes(model.graph, [(name, value.shape) for name, value in feed.items() if isinstance(value, np.ndarray)])
@@ -426,7 +426,7 @@ def _item_size(dtype: int | None) -> int:
 # Two model files compared by what they compute: their outputs, and the first tensor in which they part.
 
 ULPS = 16
-"""Units in the last place of the coarsest type that either model computes in, which are allowed beside the tolerances: two
+"""Units in the last place of the coarsest type that either model computes in, allowed in addition to the tolerances: two
 kernels for one operator add up in different orders.
 """
 
@@ -487,10 +487,10 @@ class _Round:
 
 
 def _rounds(halves: tuple[Half, Half], recorded: Feed | None) -> Iterator[_Round]:
-    """The rounds of the comparison, each run when it is asked for.
+    """The rounds of the comparison, each run when it is needed.
 
-    Unknown dimensions get the first choice with which one of the models runs on ordinary numbers. Further sets on which neither
-    runs are left out.
+    Unknown dimensions get the first choice with which one of the models runs on ordinary inputs. Further sets on which neither
+    model runs are left out.
     """
     if recorded is not None:
         yield _round(halves, RECORDED, recorded)
@@ -606,7 +606,7 @@ def _at(layer: LayerDifference, one: Half, other: Half) -> Iterator[Difference]:
             yield difference
 
 
-# Which tensor of one model is to be held against which of the other.
+# Which tensor of one model is compared with which tensor of the other.
 #
 # Names do not decide: a converter, an optimiser or a rewrite may have changed all of them. Tensors are pairs when paired nodes
 # (`rewriter.trust.difference`) make them at the same position, or read them at the same position. The second way sees

@@ -126,7 +126,7 @@ ORACLES = (OnnxRuntime(), ReferenceOracle())
 
 
 def answer(model: onnx.ModelProto, inputs: Mapping[str, Array], oracle: str) -> Answer:
-    """What an oracle, given by its name, computes of a model."""
+    """The outputs of a model, computed by the oracle of this name."""
     loaded = next(one for one in ORACLES if one.name == oracle).load(model)
     return loaded if isinstance(loaded, Refusal) else loaded(inputs)
 

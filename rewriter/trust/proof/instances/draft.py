@@ -11,9 +11,9 @@ from rewriter.core.record import field, record
 from rewriter.trust.proof.instances.instance import Array
 from rewriter.trust.proof.instances.random_arrays import ANY, Role
 
-# Where the dimensions of instances come from: small numbers, so that lengths are equal by accident as often as not.
+# The source of the dimensions of instances: small numbers, so that lengths are equal by accident as often as not.
 #
-# The first draws can be given as digits, by which all shapes over {1, 2, 3} are tried where few dimensions are free.
+# The first draws can be fixed as digits. If few dimensions are free, all shapes over {1, 2, 3} are tried in this way.
 
 _CHOICES = (1, 2, 2, 3, 3, 4)
 _EMPTY = 0.05  # of dimensions have length 0
@@ -63,7 +63,7 @@ class Rejected(Exception):
 
 
 RANKS = (*(0,) * 4, *(1,) * 8, *(2,) * 12, *(3,) * 8, *(4,) * 4, *(5,) * 3, 6)
-"""Of a tensor of which nothing is asked, as often as they are drawn; errors show in small ones, but some in large ones only."""
+"""Ranks of an unconstrained tensor, as often as they are drawn; errors show in small ranks, but some in large ranks only."""
 
 
 @record(eq=False)
@@ -84,7 +84,7 @@ class Term:
 
 @record(eq=False)
 class Draft:
-    """A node. `attrs` are written on it; `closed` are attributes of which nothing more may be written."""
+    """A node. `attrs` are written on it; attributes in `closed` must not be added."""
 
     op: str
     domain: str
@@ -167,7 +167,7 @@ class Draft:
 
     @staticmethod
     def _fitted(term: Term, shape: list[int]) -> list[int]:
-        """The numbers that the pattern or its conditions ask for, put into the shape."""
+        """Puts the numbers that the pattern or its conditions require into the shape."""
         for position, length in term.lengths.items():
             if -len(shape) <= position < len(shape):
                 shape[position] = length

@@ -155,9 +155,9 @@ def _choose(allowed: frozenset[int], dims: Dims) -> int:
     return choices[bisect([bound / bounds[-1] for bound in bounds], dims.rng.random())]
 
 
-# What the conditions of a rule ask for so plainly that instances can be made to fulfil it: types, ranks, what equals what.
+# Requirements that the conditions of a rule state so plainly that instances can be made to meet them: types, ranks, equalities.
 #
-# Everything else is left to chance: what violates a condition is thrown away, and how often that happens is counted.
+# Everything else is left to chance: instances that violate a condition are thrown away and counted.
 
 RANKS = range(7)
 
@@ -171,7 +171,7 @@ class Unsettled(Exception):
 
 @record
 class Hints:
-    """By name of a tensor or of a bound attribute: what is asked of it.
+    """The requirements on a tensor or a bound attribute, by its name.
 
     Attributes:
         same: the tensor with the same contents.

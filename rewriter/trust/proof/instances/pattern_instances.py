@@ -207,7 +207,7 @@ class _InstanceBuilder:
         return term
 
     def _literal_shape(self, shape: list[int]) -> list[int]:
-        """A literal of one element matches one element of whatever rank."""
+        """A literal of one element matches one element of any rank."""
         if math.prod(shape) != 1 or not self.dims.chance(0.2 if shape else 0.35):
             return shape
         return [1] * [0, 1, 1, 2, 3][self.dims.below(5)]

@@ -50,7 +50,7 @@ def random_array(rng: np.random.Generator, dtype: int, shape: tuple[int, ...], r
         dtype: a TensorProto number.
         shape: its dimensions.
         role: ("index", n) for positions on an axis of length n, `POSITIVE`, `SMALL` (exponents, counts),
-            `DIVISOR` (a whole one is not 0, nor -1 beside the least number, which stops the process) or `ANY`.
+            `DIVISOR` (an integer is not 0, and not -1 if the least number occurs, which stops the process) or `ANY`.
         style: one of `STYLES`; or `LARGE`, finite numbers of every magnitude that half precision has.
     """
     if dtype == TensorProto.STRING:

@@ -1,7 +1,7 @@
 """Shapes and attributes with which operators make sense, by operator.
 
-A recipe settles whatever the pattern and the nodes before have left free. It need not be complete: what an operator refuses is
-thrown away, so recipes only keep the share of such instances small.
+A recipe settles everything that the pattern and the nodes before have left free. It need not be complete: instances that an
+operator rejects are thrown away, so recipes only keep the share of such instances small.
 """
 
 from __future__ import annotations

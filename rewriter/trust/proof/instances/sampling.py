@@ -56,13 +56,13 @@ def all_opsets(rule: Rule) -> list[int]:
 
 FEW_DIMS = 3
 """Up to so many free dimensions all shapes over {1, 2, 3} are tried."""
-_PATIENCE = 30  # instances of the pattern of which none fires, before most come from the tests
+_PATIENCE = 30  # instances of the pattern without a firing, before most come from the tests
 _FORMS_WITH_ALL_SHAPES = 4
 _NAMED = 0.12  # of instances have dimensions without a number
 
 
 class Stream:
-    """Instances of one rule. `accepted` tells the stream that the rule fired on the last one."""
+    """Instances of one rule. Call `accepted` if the rule fired on the last one."""
 
     def __init__(self, rule: Rule, seed: int) -> None:
         self.rule = rule
@@ -138,14 +138,14 @@ class Stream:
         return instance
 
     def _variant(self, index: int, opset: int) -> Rule:
-        """One of the patterns that the rule stands for; each is drawn in each opset that it is for."""
+        """One of the patterns that the rule expands to; each is drawn in each of its opsets."""
         variants = [one for one in self.rule.variants if opset in one.opset] or list(self.rule.variants)
         return variants[index // max(len(self.forms), 1) % len(variants)]
 
 
 def _hide(instance: Instance, dims: Dims) -> Instance:
-    """The same instance with some lengths of its inputs replaced by names, and nothing said of the outputs' shapes: rules must
-    do without these lengths, though they run with some.
+    """The same instance with names for some lengths of its inputs, and without the shapes of its outputs: rules must work
+    without these lengths, although the instance runs with numbers.
     """
     model = onnx.ModelProto()
     model.CopyFrom(instance.model)

@@ -32,7 +32,7 @@ def tests_of(rule: Rule, *, positive: bool) -> list[ast.Test]:
 
 
 def written_instance(rule: Rule, test: ast.Test) -> Instance:
-    """The model of a test as it stands there."""
+    """The model of a test, exactly as written."""
     settings = {(rule.code, name): default_value(value) for name, value in test.settings}
     model = onnx.ModelProto()
     model.CopyFrom(_read(test.before))
@@ -69,7 +69,7 @@ def _infos(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 
 
 def shapes(graph: onnx.GraphProto) -> list[list[int]]:
-    """All declared shapes, and those of initializers."""
+    """All declared shapes, and the shapes of initializers."""
     declared = [[d.dim_value for d in i.type.tensor_type.shape.dim] for i in _infos(graph)]
     return [*declared, *(list(t.dims) for t in graph.initializer)]
 

@@ -1,8 +1,8 @@
-"""Whether a model whose batch was given a name computes for each half of a batch what it computed for it alone.
+"""Whether a model whose batch got a name computes for each half of a batch the same outputs as for that half alone.
 
-That a dimension flows through a graph is told from shapes, and shapes do not tell everything: a normalisation over the batch
-keeps its shape. So the model as it was runs on two feeds, the model as it is runs on both at once, and the results are held
-against each other. Where the dimension is not the first one, or the model before does not run, there is nothing to compare.
+Shapes show that a dimension flows through a graph, but they do not show everything: a normalisation over the batch keeps its
+shape. So the model before the change runs on two feeds, the model after it runs on both at once, and the outputs are compared.
+If the dimension is not the first one, or the model before does not run, there is nothing to compare.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def batch_difference(before: Candidate, after: Candidate) -> str | None:
 
 
 def _stacked(feeds: list[Feed], named: frozenset[str]) -> Feed:
-    """Both feeds in one. Inputs without a batch must be the same in both, and are those of the first."""
+    """Both feeds in one. Inputs without a batch must be equal in both feeds; the result has the inputs of the first."""
     first, second = feeds[0], feeds[1]
     return {name: np.concatenate([first[name], second[name]]) if name in named else first[name] for name in first}
 

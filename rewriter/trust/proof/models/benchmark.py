@@ -144,13 +144,13 @@ def benchmark(
         inputs, runs, warmup, seconds, threads, optimize: as the options of `rewriter bench`.
 
     Raises:
-        RewriterError: ONNX Runtime is not there, or refuses a model.
+        RewriterError: ONNX Runtime is missing, or rejects a model.
     """
     if not onnx_runtime.installed():
         raise RewriterError(f"bench needs ONNX Runtime; install it with: {install('verify')}")
     feeds, first = [], None
     for _, _, candidate, drawn in models:
-        candidate.size()  # data outside of the folder are refused here; the runtime would follow them
+        candidate.size()  # rejects data outside of the folder; the runtime would follow them
         wanted = {info.name for info in declared_inputs(candidate.proto)}
         feed = first if first is not None and first.keys() == wanted else single_run(candidate, inputs, drawn).feed
         feeds.append(feed)

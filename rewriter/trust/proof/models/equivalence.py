@@ -32,7 +32,7 @@ from rewriter.trust.proof.models.output_agreement import (
 )
 from rewriter.trust.proof.models.validity import Candidate
 
-# A model that runs, with what it was given and what it answered: other states of it are compared with these answers.
+# A model that runs, with its inputs and outputs: other states of the model are compared with these outputs.
 
 RECORDED = "recorded"
 
@@ -61,15 +61,15 @@ class RunAnswer:
 
 
 class Baseline:
-    """The answers of a model.
+    """The outputs of a model.
 
     Attributes:
-        runtime: the best one that runs the model.
-        refused: why a better runtime does not; "" when there is none. Another model may run there and not here.
-        random: names of outputs that differ between two runs of the model itself; known as far as it was asked.
+        runtime: the best runtime that runs the model.
+        refused: why a better runtime does not run it; "" if none is better. Another model may run there and not here.
+        random: names of outputs that differ between two runs of the model itself, as far as they were compared.
 
     Raises:
-        RewriterError: it cannot be run, or no input for it can be had.
+        RewriterError: the model cannot be run, or there is no input for it.
     """
 
     def __init__(self, candidate: Candidate, inputs: str | None) -> None:
@@ -126,9 +126,9 @@ class Baseline:
         return ordinary
 
     def _find_random(self, bound: Bound) -> None:
-        """A model may draw random numbers; an output that differs from itself cannot be compared.
+        """Finds outputs that differ from themselves and cannot be compared, since a model may draw random numbers.
 
-        The same session is asked twice, since a generator with a seed begins anew in each session.
+        The same session runs twice, since a generator with a seed begins anew in each session.
         """
         self._asked_twice = True
         again = ModelRun(self._candidate, self.runtime)
@@ -139,9 +139,9 @@ class Baseline:
 
 
 def _answers(candidate: Candidate, runtime: str, inputs: str | None) -> list[RunAnswer]:
-    """Answers to the inputs of a file, or to made-up ones: of each set the first choice that the model accepts.
+    """Outputs for the inputs of a file, or for made-up inputs: of each set the first choice that the model accepts.
 
-    The ordinary set has to be accepted; of the others, a model may refuse some.
+    The model has to accept the ordinary set; it may reject some of the other sets.
     """
     run, model = ModelRun(candidate, runtime), candidate.proto
     if inputs is not None:
@@ -216,7 +216,7 @@ class _NumberComparison:
         self._found = Verification("not verified")
         self._random: list[str] = []
         self._differ = False
-        self._off: str | None = None  # what was said of recorded outputs, "" when they are matched
+        self._off: str | None = None  # the message about recorded outputs, "" if they match
 
     def verdict(self) -> Verification | Culprit:
         try:

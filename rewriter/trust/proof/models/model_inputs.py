@@ -25,7 +25,7 @@ from rewriter.core.language.operator_traits import TRAITS
 from rewriter.core.onnxfile.write import write_file
 from rewriter.core.record import record, replace
 
-# Arrays in files of NumPy, which people give as inputs, outputs or weights, and what is said of damaged ones.
+# Arrays in files of NumPy, which people pass as inputs, outputs or weights, and the messages about damaged files.
 
 _NONE = "no .npy or .npz file"
 _ZIP = b"PK"
@@ -34,12 +34,12 @@ _HEADERS = {(1, 0): read_array_header_1_0, (2, 0): read_array_header_2_0}
 
 @contextmanager
 def opened_arrays(path: Path) -> Iterator[Any]:
-    """The array of an .npy file, or the `NpzFile` of an .npz file; its arrays are read when they are asked for.
+    """The array of an .npy file, or the `NpzFile` of an .npz file, whose arrays are read when they are used.
 
-    How much they take is known before: a file of some megabytes may stand for any number of gigabytes.
+    Their size is known before: a file of some megabytes may stand for any number of gigabytes.
 
     Raises:
-        RewriterError: the file, or what is asked of it, cannot be read, or takes more than the memory limit.
+        RewriterError: the file, or an array that is read from it, cannot be read, or takes more than the memory limit.
     """
     try:
         with open(path, "rb", opener=_not_waiting) as file:
@@ -64,7 +64,7 @@ def opened_arrays(path: Path) -> Iterator[Any]:
 
 
 def _not_waiting(path: str, flags: int) -> int:
-    """Opens a file; of a pipe, nobody waits for the other end."""
+    """Opens a file, without waiting for the other end of a pipe."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -259,7 +259,7 @@ def _uniform(random: np.random.Generator, slot: Slot, low: float, high: float) -
 
 
 def _signs(random: np.random.Generator, slot: Slot, first: int) -> Any:
-    """Both signs, as often; those of single numbers alternate with the position of the input."""
+    """Both signs, equally often; the signs of single numbers alternate with the position of the input."""
     size = prod(slot.shape)
     return np.reshape(random.permutation(1 - 2 * ((np.arange(size) + slot.position + first) % 2)), slot.shape)
 
@@ -319,9 +319,8 @@ _STYLES = tuple(_FLOATS)
 
 # Which inputs of a model have values that decide how large a tensor is, or how often something is computed.
 #
-# Any number may be given to the other inputs. The number 10^9 as the length of a dimension asks for more memory than there is,
-# and as the number of turns of a loop for more time. The search follows values, not shapes: `Reshape(y, Shape(x))` needs the
-# shape of `x` and none of its values.
+# The other inputs may have any value. A dimension of length 10^9 needs more memory than there is, and a loop of 10^9 turns more
+# time. The search follows values, not shapes: `Reshape(y, Shape(x))` needs the shape of `x` and none of its values.
 
 SHAPE_ONLY = frozenset({"Shape", "Size", "ConstantOfShape", "EyeLike", "RandomNormalLike", "RandomUniformLike"})
 """Operators whose results hold nothing of the values of their operands."""
@@ -334,7 +333,7 @@ _BODIES = (onnx.AttributeProto.UNDEFINED, onnx.AttributeProto.GRAPH, onnx.Attrib
 
 
 def sizing_inputs(model: onnx.ModelProto, names: Iterable[str]) -> frozenset[str]:
-    """Those of these inputs whose values reach an operand that decides a size."""
+    """The inputs in `names` whose values reach an operand that decides a size."""
     if not any(map(_may_decide, model.graph.node)):
         return frozenset()
     return frozenset(name for name in names if _decides(model.graph, {name}))
@@ -386,7 +385,7 @@ _INDICES = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
 
 
 def declared_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    """What a caller has to give: the graph inputs that no initializer stands for."""
+    """The inputs that a caller has to pass: the graph inputs without an initializer."""
     initializer_names = {tensor.name for tensor in model.graph.initializer} | {
         s.values.name for s in model.graph.sparse_initializer
     }
@@ -399,8 +398,8 @@ class FeedSet:
 
     Attributes:
         sort: one of the styles of `drawn_values`.
-        choices: the same floats with one choice of integers after the other: a model may refuse an integer that is no place of
-            an axis. They are drawn when they are asked for.
+        choices: the same floats with one choice of integers after the other: a model may reject an integer that is no place of
+            an axis. The choices are drawn when they are needed.
     """
 
     sort: str
@@ -468,7 +467,7 @@ def _draws(shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple[str, int]]:
 
 
 def _choices(every: _Slots, style: str, turn: int) -> Iterator[Feed]:
-    """What is drawn; should the model refuse it, the same with integers that are more likely places of an axis, or divisors."""
+    """The drawn values; in case the model rejects them, also the same with integers that are likelier indices or divisors."""
     slots = every.of(style)
     values = {slot.name: draw(slot, style, turn) for slot in slots}
     yield values
@@ -512,6 +511,6 @@ def _shape(info: onnx.ValueInfoProto, first: int, other: int) -> tuple[int, ...]
     dims = tensor.shape.dim
     known = [dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in dims]
     shape = tuple((first if i == 0 else other) if size is None else size for i, size in enumerate(known))
-    if prod([size or 1 for size in shape]) > MOST_ELEMENTS:  # NumPy refuses 0 x 2**63, too
+    if prod([size or 1 for size in shape]) > MOST_ELEMENTS:  # NumPy also rejects 0 x 2**63
         raise RewriterError(f"no value is generated for input {info.name!r}: its shape is {'x'.join(map(str, shape))}")
     return shape

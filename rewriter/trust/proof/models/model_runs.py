@@ -32,7 +32,7 @@ Outputs = dict[str, Any]
 
 
 class CannotRun(RewriterError):
-    """A model is refused by a runtime, or fails in it; the text names the runtime."""
+    """A runtime rejects a model, or fails in it; the text names the runtime."""
 
 
 class GaveUp(CannotRun):
@@ -40,15 +40,15 @@ class GaveUp(CannotRun):
 
 
 class ModelRun:
-    """A model made ready in a runtime.
+    """A model loaded in a runtime.
 
     Args:
         runtime: one of `runtimes()`.
-        judge: which ONNX Runtime. With its optimizations off the operators alone decide the numbers, which is what two models
-            are compared by; `SESSION` gives the numbers that users get.
+        judge: which ONNX Runtime. With its optimizations off, the operators alone decide the outputs; two models are compared
+            by such outputs. `SESSION` computes the outputs that users get.
 
     Raises:
-        CannotRun: the runtime refuses it, or it is too large for it.
+        CannotRun: the runtime rejects the model, or the model is too large for it.
     """
 
     def __init__(self, candidate: Candidate, runtime: str, judge: str = PLAIN) -> None:
@@ -125,17 +125,17 @@ def values_of(model: onnx.ModelProto, inputs: Mapping[str, Array], oracle: str) 
     return {name: found[name] for name in names if isinstance(found[name], np.ndarray)}
 
 
-# Whether a model runs: to be loaded is not enough. Asked of a result where the model as it was ran, and of a model in a check.
+# Whether a model runs, since loading is not enough. This is checked for a result if its input ran, and for a model in a check.
 #
 # A runtime infers shapes when it loads a model, and meets values only when it runs it: a Reshape to a wrong number of elements,
-# an index outside of its axis, a broadcast that does not fit. So a result is run once on ordinary inputs. Where that fails, the
-# model as it was is run on the same inputs; made-up inputs that do not fit are refused by both.
+# an index outside of its axis, a broadcast that does not fit. So a result is run once on ordinary inputs. If that fails, the
+# model before the run is run on the same inputs; both models reject made-up inputs that do not fit.
 #
 # This happens by default to models that changed, so it is bounded: the size of the model and its inputs, and the time of a run.
-# And it happens in a child, since a kernel that meets a value which it does not bear may end the process.
+# It happens in a child, since a kernel that cannot handle a value may end the process.
 #
 # In a check there is no other state of the model to compare with, and made-up inputs may be at fault themselves. A failure is a
-# finding where it is the same on all of them and the model leaves nothing to be made up wrongly: its inputs are floats of
+# finding if it is the same on all of them and the model leaves nothing to be made up wrongly: its inputs are floats of
 # declared shapes, and no operator in it computes a shape from values or rejects values. Any other failure is only a note.
 
 MOST_BYTES = 1 << 24
@@ -151,7 +151,7 @@ SECONDS_OF_CHECK = 2.0
 
 _FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 _BY_VALUE = frozenset(("NonZero", "NonMaxSuppression", "Compress", "Unique", "If", "Loop", "OneHotEncoder"))
-"""Operators that compute the shape of an output, or whether they fail, from values: of made-up ones, nobody knows."""
+"""Operators that compute the shape of an output, or fail, depending on values; made-up values prove nothing for them."""
 
 
 class Running:
@@ -239,7 +239,7 @@ class RunFailure:
 
     @property
     def refusal(self) -> str:
-        """What stands for a refusal, of a certain failure."""
+        """The message of a certain failure, in the form of a rejection by a runtime; "" for an uncertain one."""
         return f"{RUN_FAILURE}{self.reason}" if self.certain else ""
 
     @property

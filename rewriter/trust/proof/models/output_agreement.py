@@ -43,7 +43,7 @@ OVERFLOWING = 1e30
 class Bound:
     """How far outputs may differ: units in the last place, relative and absolute, which add up.
 
-    `eps` is that of the coarsest floating point type in which the model computes: an output of type float may come out of
+    `eps` belongs to the coarsest floating point type in which the model computes: an output of type float may come out of
     float16, and ONNX Runtime rounds to float16 between some nodes and not between others. `approximate` is a bound of rules of
     kind approx, and `finite` compares only the places where the outputs before are finite and below 1e30.
     """
@@ -58,12 +58,12 @@ class Bound:
 
 @record(frozen=True, slots=True)
 class OutputDifference:
-    """How an output of one model differs from that of another.
+    """How an output of one model differs from the same output of another.
 
     Attributes:
         output: its name.
-        largest: the largest absolute difference; infinite where there is no number for it.
-        message: what exceeds the bound, "" when nothing does.
+        largest: the largest absolute difference; infinite if it is not a number.
+        message: the difference that exceeds the bound, "" if none does.
     """
 
     output: str
@@ -227,9 +227,9 @@ def _as(value: Any, wanted: Any) -> Any:
     return value.astype(wanted.dtype) if isinstance(value, np.ndarray) and value.dtype != wanted.dtype else value
 
 
-# Whether two runs agree, by what the rule promised.
+# Whether two runs agree as closely as the rule promised.
 #
-# NaN agrees with NaN whatever its bits, and with nothing else; zeros of either sign agree. Element types and shapes must match.
+# NaN agrees with every NaN, and with nothing else; zeros of either sign agree. Element types and shapes must match.
 
 _INTEGERS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
@@ -239,7 +239,7 @@ class RunBound:
     """How far results may be off: `ulps` units in the last place, or |a - b| <= atol + rtol * |b|.
 
     `scale` measures rtol against the largest magnitude of the tensor, since a sum that cancels has no relative precision. No
-    rtol asks for more than 16 units in the last place of the element type. Integers are equal, unless atol allows whole steps.
+    rtol requires more than 16 units in the last place of the element type. Integers are equal, unless atol allows whole steps.
     """
 
     ulps: int = ULPS
@@ -291,7 +291,7 @@ def difference(wanted: Array, found: Array, bound: RunBound) -> tuple[str, float
 
 
 def _near(wanted: Array, found: Array, bound: RunBound, rtol: float) -> tuple[str, float]:
-    """What was NaN must not become a number; of what has overflowed nothing is asked."""
+    """A NaN must not become a number; values that have overflowed are not compared."""
     finite = np.isfinite(wanted) & (np.abs(wanted) < 1e30)
     with np.errstate(all="ignore"):
         size = np.max(np.abs(wanted[finite]), initial=0.0) if bound.scale else np.abs(wanted)

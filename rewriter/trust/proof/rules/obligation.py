@@ -79,7 +79,7 @@ def _fewer_outputs(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
 
 
 def _shorter(instance: Instance, old: int, new: int) -> Instance:
-    """With one length replaced wherever it stands."""
+    """The instance with one length replaced everywhere."""
     copy = onnx.ModelProto()
     copy.CopyFrom(instance.model)
     resize(copy.graph, {old: new}, lambda likely: likely > 0.5)
@@ -87,7 +87,7 @@ def _shorter(instance: Instance, old: int, new: int) -> Instance:
     return replace(instance, model=copy)
 
 
-# Conditions that matter: without a `where` line something must go wrong, or nobody knows what the line is for.
+# Conditions that matter: without a `where` line something must go wrong, or the purpose of the line is unknown.
 
 INSTANCES = 60
 NEGATIVE_SECONDS = 1.5
@@ -111,7 +111,7 @@ def unneeded(rule: Rule, rejected: Sequence[Instance], seed: int) -> tuple[Unnee
 
 
 def weakened(rule: Rule) -> Iterator[tuple[Rule, ast.Span]]:
-    """The rule without each of its conditions, and where the condition stands."""
+    """The rule without each of its conditions, and the place of that condition."""
     forms = (rule.ast, *rule.ast.variants)
     parts = dict.fromkeys(part.span for one in forms for part in one.wheres)
     parts |= dict.fromkeys(part.span for one in forms for part in one.privates)
@@ -121,7 +121,7 @@ def weakened(rule: Rule) -> Iterator[tuple[Rule, ast.Span]]:
 
 
 def _without(rule: ast.Rule, span: ast.Span) -> ast.Rule:
-    """A rule without what stands in one place."""
+    """A rule without the text in one place."""
     wheres = tuple(where for where in rule.wheres if where.span != span)
     return replace(rule, wheres=wheres, privates=tuple(private for private in rule.privates if private.span != span))
 
@@ -158,7 +158,7 @@ def _leaves(rule: Rule, instance: Instance) -> bool:
     """Whether the engine does not fire the rule on an instance."""
     try:
         log = run_on(rule, instance)[1]
-    except Exception:  # `attempt` tells of it
+    except Exception:  # `attempt` reports it
         return False
     return not log.changed and not log.stops
 
@@ -172,7 +172,7 @@ def obligation(rule: Rule, trial: Trial) -> str:
 
 
 def running(rule: Rule, found: RunningInstance) -> str:
-    """The text of a model that `evidence: refused` says is refused, and what it computes."""
+    """The text of a model that runs although `evidence: refused` claims that it is rejected, and the outputs of the model."""
     return "\n".join(_running(rule, found))
 
 

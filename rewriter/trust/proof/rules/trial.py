@@ -36,7 +36,7 @@ Infos = Sequence[onnx.ValueInfoProto]
 
 
 class Interface:
-    """The inputs and outputs of a result as those of the model before; `kept` are the outputs that must be what they were."""
+    """The inputs and outputs of a result under their names before; `kept` are the outputs that must not change."""
 
     def __init__(self, rule: Rule, before: onnx.ModelProto, after: onnx.ModelProto) -> None:
         self._inputs = names_now(before.graph.input, after.graph.input)
@@ -114,13 +114,13 @@ DISAGREE = "the oracles disagree before the rewrite"
 def doubt(
     model: onnx.ModelProto, before: Loaded, inputs: Mapping[str, Array], output: str, wanted: Mapping[str, Array], oracle: str
 ) -> str:
-    """Why a difference in an output says nothing about a rule; "" where it does.
+    """Why a difference in an output says nothing about a rule; "" if it does.
 
     Args:
         model: the model before the rewrite.
-        before: the same, loaded by the oracle that tells the difference.
-        inputs: with which it shows.
-        output: where it shows.
+        before: the same model, loaded by the oracle that found the difference.
+        inputs: with which the difference shows.
+        output: the output that differs.
         wanted: what the model computed before the rewrite.
         oracle: the name of the oracle.
     """
@@ -160,7 +160,7 @@ def _apart(one: Array, other: Array) -> bool:
 
 
 def computes_in_half(model: onnx.ModelProto) -> bool:
-    """Whether float16 stands among the inputs, outputs or weights."""
+    """Whether an input, an output or a weight is float16."""
     graph = model.graph
     declared = {info.type.tensor_type.elem_type for info in (*graph.input, *graph.output)}
     return DTYPES["float16"] in declared | {tensor.data_type for tensor in graph.initializer}
@@ -210,19 +210,19 @@ REPAIRED, CHANGED, STILL = "repaired", "changed", "still rejected"
 
 @record(frozen=True)
 class Trial:
-    """What came of an instance.
+    """The outcome for an instance.
 
     Attributes:
-        status: SAME: before and after agree. NOT_FIRED. VOID: nothing can be said. For repairs also REPAIRED: the before is
-            refused, the after is accepted. CHANGED: both run and differ. STILL: the after is refused, too. WRONG: a
+        status: SAME: before and after agree. NOT_FIRED. VOID: no conclusion. For repairs also REPAIRED: the before is
+            rejected, the after is accepted. CHANGED: both run and differ. STILL: the after is also rejected. WRONG: a
             counterexample.
         why: in words.
-        after: the rewritten model, where the rule fired.
-        inputs: with which it shows.
-        oracle: the oracle that says so.
+        after: the rewritten model, if the rule fired.
+        inputs: with which the outcome shows.
+        oracle: the oracle that found it.
         error: the largest error within the bound.
-        agreed: for repairs, whether a lenient oracle that runs the refused before finds the numbers of the after; None: it does
-            not run.
+        agreed: for repairs, whether a lenient oracle that runs the rejected before computes the outputs of the after; None: the
+            oracle does not run it.
         quarantined: models that the oracles disagree on.
     """
 
@@ -238,7 +238,7 @@ class Trial:
 
 
 def attempt(rule: Rule, instance: Instance, rng: np.random.Generator, styles: Sequence[str] = STYLES) -> Trial:
-    """Rewrites an instance by the rule alone and judges the result."""
+    """Rewrites an instance by the rule alone and checks the result."""
     try:
         model, log = run_on(rule, instance)
         if not log.changed and not log.stops:
@@ -285,7 +285,7 @@ def run_on(rule: Rule, instance: Instance, has_kernel: HasKernel | None = None) 
 
 
 def checked(model: onnx.ModelProto, *, full: bool = True) -> str:
-    """Why the checker of onnx refuses a model, "" when it does not."""
+    """Why the checker of onnx rejects a model, "" if the model passes."""
     try:
         onnx.checker.check_model(model, full_check=full)
     except Exception as error:  # the checker raises what its C++ side threw
@@ -333,7 +333,7 @@ def _equal(
         changed = oracle.load(after) if needs_result else Refusal("load", "ONNX Runtime has decided")
         for style, inputs in feeds:
             if not needs_result and style == EDGES:
-                continue  # where nobody asks whether they agree
+                continue  # where agreement is not checked
             wanted = before(inputs)
             if isinstance(wanted, Refusal):
                 refusal = refusal or ("" if wanted.no_kernel else wanted.reason)
@@ -347,7 +347,7 @@ def _equal(
                 result = interface.read(changed(interface.fed(inputs))) if interface else changed(inputs)
             answers[oracle.name, style] = wanted, result
             if isinstance(result, Refusal) and oracle is not ORACLES[0]:
-                continue  # the reference lacks much; that it refuses what ONNX Runtime does not run says nothing
+                continue  # the reference lacks much; its rejection of a model that ONNX Runtime does not run means nothing
             found.append(_verdict(instance, after, inputs, oracle.name, wanted, result, bound, before))
         if oracle is ORACLES[0] and not found and refusal:
             return Trial(VOID, instance, refusal, after)  # it does not run as it is; onnx.reference is more lenient
@@ -445,7 +445,7 @@ def _lossy(instance: Instance, after: onnx.ModelProto) -> Trial:
 
 
 class _Repair:
-    """The before is refused by a gate, or its numbers are not the framework's; the after is accepted."""
+    """The before is rejected by a gate, or its outputs differ from the framework's; the after is accepted."""
 
     def __init__(self, instance: Instance, after: onnx.ModelProto, feeds: Sequence[tuple[str, Mapping[str, Array]]]) -> None:
         self.instance = instance
@@ -505,9 +505,9 @@ class _Repair:
         return Trial(CHANGED, self.instance, _difference_text(off), self.after, inputs, oracle)
 
     def _only_declared(self, inputs: Mapping[str, Array]) -> bool:
-        """Whether the after is refused only since its outputs have not the types that the before declared.
+        """Whether the after is rejected only because its outputs do not have the types that the before declared.
 
-        Exporters declare what the framework computes, but an instance of the pattern declares what the before computes.
+        Exporters declare the types that the framework computes. An instance of the pattern declares the types of the before.
         """
         return not isinstance(answer(undeclared(self.after), inputs, ORACLES[0].name), Refusal)
 
@@ -516,7 +516,7 @@ class _Repair:
         return self._loaded.get(id(model)) or self._loaded.setdefault(id(model), ORACLES[1].load(model))
 
     def _compared(self, trial: Trial, before: Loaded | Refusal, inputs: Mapping[str, Array], after: Loaded | Refusal) -> Trial:
-        """A refused before may still run in the lenient oracle, which does not look at types."""
+        """A rejected before may still run in the lenient oracle, which does not check types."""
         wanted = before if isinstance(before, Refusal) else before(inputs)
         found = after if isinstance(after, Refusal) else after(inputs)
         if isinstance(wanted, Refusal) or isinstance(found, Refusal):
@@ -537,5 +537,5 @@ def _difference_text(off: RunDifference) -> str:
 
 
 def _alike(one: str, other: str) -> bool:
-    """Whether two refusals are the same but for names and numbers."""
+    """Whether two rejections are the same except for names and numbers."""
     return _NAMES.sub("", one) == _NAMES.sub("", other)

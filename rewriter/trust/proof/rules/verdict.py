@@ -1,4 +1,4 @@
-"""What verification says of a rule, and the lock file that keeps it. Never "proved": what was run is what is known."""
+"""The result of verification for a rule, and the lock file that keeps it. Never "proved": only the runs are known."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Verdict:
     Attributes:
         rule, digest: which.
         status: TESTED, COUNTEREXAMPLE or UNVERIFIED.
-        why: of the last two, in words. For TESTED repairs: what speaks for them.
-        samples: instances on which the rule fired and of which the oracles could say something.
+        why: of the last two, in words. For TESTED repairs: the evidence for them.
+        samples: instances on which the rule fired and for which the oracles had a result.
         tried: instances made.
         dtypes, opsets, ranks: what these samples covered: element types, opsets, ranks of inputs.
         error: the largest error seen, in units of `bound`.
@@ -46,8 +46,8 @@ class Verdict:
         crashed: instances that took the runtime's process down.
         raised: an example of a condition that raised.
         obligation: the counterexample on paper.
-        excused: the rule's author says in its header why it cannot be verified.
-        runs: a model that `evidence: refused` says is refused runs.
+        excused: the rule's header explains why it cannot be verified.
+        runs: a model that runs although `evidence: refused` claims that it is rejected.
     """
 
     rule: str
@@ -105,7 +105,7 @@ _KEPT = (
 """The fields of a verdict that a lock file has, in its order."""
 
 
-# The lock file: verdicts kept beside the rules, so that only rules that changed are verified again.
+# The lock file: verdicts kept next to the rules, so that only rules that changed are verified again.
 
 NAME = "verified.lock.json"
 SCHEMA = 1
@@ -113,8 +113,8 @@ _LEVELS = 3
 
 
 def lock_path(path: Path) -> Path:
-    """Where the lock of a rule file or folder lies: in it, in the folder of rules of a pack, in the nearest folder upwards that
-    has one, else beside the rules.
+    """The place of the lock of a rule file or folder: in it, in the folder of rules of a pack, in the nearest folder upwards
+    that has one, else next to the rules.
     """
     folder = path if path.is_dir() else path.parent
     inside = [*folder.glob(NAME)] or [*folder.glob(f"*/{NAME}"), *folder.glob(f"*/*/{NAME}")]

@@ -145,7 +145,7 @@ MOST_TRIED = 12
 """Instances made for each sample wanted, before the generator is taken to be too weak."""
 _KEPT = 60
 _MOST_PARTED = 3  # a repair's numbers differ for a reason where they agree not much more often than so
-_FEW = 5  # one in so many refused models may be read otherwise by an oracle that does not check what it runs
+_FEW = 5  # one in so many rejected models may be read differently by an oracle that does not check it
 
 
 @record(frozen=True)
@@ -178,7 +178,7 @@ class _Tally:
 
     @property
     def samples(self) -> int:
-        """Instances of which an oracle could say something."""
+        """Instances for which an oracle had a result."""
         return self.counts[SAME] + self.counts[REPAIRED] + self.counts[CHANGED]
 
     def add(self, trial: Trial) -> None:
@@ -228,7 +228,7 @@ def verify_rule(
         plan: how thoroughly.
         recorded: recorded exports that it is known to repair.
         skip: indices of instances not to run, since they take the process down.
-        at: is told the index of each instance before it runs, and -1 behind the last.
+        at: is called with the index of each instance before it runs, and with -1 after the last.
     """
     started = time.monotonic()
     verdict = Verdict(
@@ -251,7 +251,7 @@ def verify_rule(
 
 
 def _runs_as_it_is(rule: Rule, plan: VerifyPlan, skip: Collection[int], at: Callable[[int], object], verdict: Verdict) -> bool:
-    """Whether a model that the rule says is refused is not; the verdict then says so."""
+    """Whether a model runs although the rule claims that it is rejected; the verdict then reports it."""
     if rule.evidence is None or rule.evidence.name != REFUSED:
         return False
     found = running_instance(rule, rule.evidence, plan.seed, skip=skip, at=at)
@@ -385,7 +385,7 @@ def verify_with_exports(rules: RuleSet, codes: Sequence[str], plan: VerifyPlan, 
     """
     if not codes:
         return
-    # An export often needs more than one repair, so the shipped ones run beside those to be verified.
+    # An export often needs more than one repair, so the shipped rules run in addition to the rules to be verified.
     others = [rule for rule in load_rules(None) if rules.get(rule.code) is None] if folder.is_dir() else []
     recorded = examine(replace(rules, rules=(*rules, *others)), folder, codes) if folder.is_dir() else Recorded()
     known = {rule.code: rule for rule in rules}
@@ -470,7 +470,7 @@ def _crashed(job: _VerifyJob, last: int, waiting: deque[_VerifyJob]) -> Iterator
 
 
 def serve(connection: Connection[Any, Any]) -> None:
-    """The loop of a process: verifies the rules that it is sent until nobody sends any more."""
+    """The loop of a process: verifies the rules that it receives until the connection is closed."""
     plan: VerifyPlan = received(connection)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # onnx's checker prints to stdout from C++
     restrict(plan.memory)
@@ -481,7 +481,7 @@ def serve(connection: Connection[Any, Any]) -> None:
             return
         try:
             verdict = verify_rule(rule, replace(plan, negatives=negatives), recorded, skip=skip, at=connection.send)
-        except Exception as error:  # whatever it is, it concerns this rule and not the others
+        except Exception as error:  # any error concerns this rule and not the others
             why = f"the verification itself failed: {type(error).__name__}: {error}"
             verdict = Verdict(rule.code, rule.digest, COUNTEREXAMPLE, why)
         connection.send(verdict)
