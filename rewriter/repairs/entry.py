@@ -1,6 +1,6 @@
-"""The repairs by the names that rules use, as `core.whole_model` asks for them: what finds and what mends each fault.
+"""The repairs by the names that rules use, as `core.whole_model` looks them up: the functions that find and repair each fault.
 
-Few runs need all of them, so that the modules that hold them are imported when a fault is first asked for.
+Few runs need all of them, so the modules are imported when a fault is first looked up.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ HOMES: Mapping[str, tuple[str, str]] = {
     "misdeclared_outputs": ("declarations", "declare_outputs"),
     "listed_initializers": ("declarations", "unlist_initializers"),
 }
-"""The module of `model_faults` that has each fault of the table `FAULTS`: a function of the fault's name finds it, the one
-named here mends it.
+"""The module of `model_faults` that has each fault of the table `FAULTS`: a function of the fault's name finds the fault, the
+function named here repairs it.
 """
 
 
@@ -58,7 +58,7 @@ def _function(module: str, name: str) -> Any:
 
 
 def named_dimensions(group: Iterable[Edits]) -> dict[str, int]:
-    """What dimensions were to which firings, each with its edits, have given names.
+    """The old sizes of the dimensions that firings, each with its edits, have named.
 
     Raises:
         DoesNotFlow: one name would stand for two sizes, or there are too many names.

@@ -182,7 +182,7 @@ def tiled(follower: Follower, node: gs.Node, tensor: gs.Tensor, axis: int, lead:
 
 
 def counted(follower: Follower, node: gs.Node, tensor: gs.Tensor, axis: int, lead: gs.Tensor, place: int) -> gs.Tensor | None:
-    """Places of which each along an axis is so much more than the one before, for as many as `lead` has at run time."""
+    """Indices that grow by equal steps along an axis, for as many as `lead` has at run time."""
     array, dtype = values(follower, tensor), follower.context.facts.dtype(tensor)
     if array is None or dtype != 7 or array.shape[axis] < 2 or not _are_places(follower, node):
         return None

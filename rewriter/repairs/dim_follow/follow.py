@@ -17,7 +17,7 @@ from rewriter.core.whole_model import DoesNotFlow
 from rewriter.repairs.dim_follow.follower import PRIMES, Follower
 from rewriter.repairs.dim_follow.mend import MENDERS
 
-# Which operators compute the same thing for every height, width or length, whatever becomes of the size on the way.
+# Operators that compute the same thing for every height, width or length, even if the size changes on the way.
 #
 # A batch has to reach the results as it is or in proportion: each image has a result of its own. Other dimensions need not. A
 # convolution without padding takes its border off, a stride of two rounds, and a global pool leaves nothing of them.
@@ -31,10 +31,10 @@ _FORMS = (
     "constant_of_shape", "range",
 )  # fmt: skip
 OF_ANY_SIZE = having("elementwise") | having("any_size") | of_form(*_FORMS)
-"""Their results grow with what they read, by whatever amount."""
+"""Their results grow with their operands, by any amount."""
 
 PRIME = 104729
-"""In products of sizes, a power of it stands for each dimension that has a name and no size."""
+"""In products of sizes, a power of it represents each dimension that has a name and no size."""
 
 Shape = tuple[Dim, ...]
 
@@ -63,7 +63,7 @@ def _fits(follower: Follower, node: gs.Node) -> bool:
     read = [follower.new.shape(tensor) for tensor in node.inputs]
     output_shape = follower.new.shape(node.outputs[0])
     form = traits(node.op).shape
-    if form in ("broadcast", "sloped"):  # inference believes operands that do not fit together
+    if form in ("broadcast", "sloped"):  # inference does not check that operands fit together
         return _together(read)
     if form == "expand":
         return _together([read[0], output_shape])
@@ -94,8 +94,8 @@ def _together(shapes: Sequence[Shape | None]) -> bool:
 def keeps_order(follower: Follower, node: gs.Node) -> bool:
     """Whether each element stays where it belongs behind a Reshape to a shape that does not follow the size.
 
-    A -1 takes what is left of any size, though it be that of another dimension: where a dimension grows, the dimensions that
-    are cut or merged have to be the same ones as before, and may be merged only.
+    A -1 takes the rest of any size, even of another dimension. So if a dimension grows, the dimensions that are cut or merged
+    have to be the same as before, and may be merged only.
     """
     if len(node.inputs) < 2 or follower.old.value(node.inputs[1]) != follower.new.value(node.inputs[1]):
         return True
@@ -158,7 +158,7 @@ class DimensionWalk(Follower):
     """Goes through a graph, and has repairs made where the dimensions do not flow by themselves."""
 
     def follow(self) -> None:
-        """Mends what has to be mended.
+        """Repairs the nodes that hold old sizes.
 
         Raises:
             DoesNotFlow: the dimension does not reach the outputs through every node on its way.
@@ -195,7 +195,7 @@ class DimensionWalk(Follower):
         return any(self.old.value(tensor) != self.new.value(tensor) for tensor in node.inputs)
 
     def _around(self, node: gs.Node) -> None:
-        """A node with bodies is believed as long as nothing that it reads depends on the dimensions."""
+        """A node with bodies is left as it is if none of its operands depends on the dimensions."""
         inside = [tensor for inner in self.index.inside(node) for tensor in inner.inputs]
         for tensor in (*node.inputs, *inside):
             if self.grows(tensor) or self.old.value(tensor) != self.new.value(tensor):

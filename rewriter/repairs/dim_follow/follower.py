@@ -24,17 +24,17 @@ from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.onnxfile.tensors import Dim, TensorType
 
-# The shapes of a graph for given sizes of its named dimensions.
+# The shapes of a graph for specific sizes of its named dimensions.
 #
-# Facts of the engine keep names, and a name is lost where a dimension is multiplied or divided. Inferring with numbers loses
-# nothing: where the same graph has the shape [8,12] for a batch of 8 and [7919,12] for a batch of 7919, it is plain which
-# dimension is the batch. What the file declares of inner tensors is not believed, since it was written for the old size.
+# Facts of the engine keep names, and a name is lost if a dimension is multiplied or divided. Inferring with numbers loses
+# nothing: if the same graph has the shape [8,12] for a batch of 8 and [7919,12] for a batch of 7919, it is plain which
+# dimension is the batch. Shapes that the file declares for inner tensors are ignored, since they have the old size.
 
 CONSTANT = 1  # a mark: the tensor is one; which one does not matter here
 
 
 class World:
-    """Facts of tensors for one choice of sizes. Nodes are to be told in the order of computation.
+    """Facts of tensors for one choice of sizes. Nodes have to be added in the order of computation.
 
     Args:
         index: of the graph.
@@ -116,10 +116,10 @@ class Follower:
         context: the model.
         edits: the transaction that repairs go through.
         sizes: what each newly named dimension was.
-        names: those of them that are followed; all by default.
+        names: the dimensions in `sizes` that are followed; all by default.
 
     Attributes:
-        any_size: whether what the dimensions become on the way does not matter, as long as every node takes other sizes.
+        any_size: whether dimensions may change on the way, as long as every node works with other sizes.
     """
 
     any_size = False
@@ -140,12 +140,12 @@ class Follower:
         }
 
     def ratios(self, tensor: gs.Tensor) -> list[Fraction] | None:
-        """By what each dimension of a tensor grows; None when that cannot be told of one of them."""
+        """The factor by which each dimension of a tensor grows; None if one of them cannot be determined."""
         found = self.dimension_ratios(tensor)
         return None if found is None or None in found else [ratio for ratio in found if ratio is not None]
 
     def dimension_ratios(self, tensor: gs.Tensor) -> list[Fraction | None] | None:
-        """The same, with None for each dimension of which it cannot be told, or for all of them."""
+        """The same, with None for each dimension whose factor cannot be determined, or None instead of the list."""
         old, new = self.old.shape(tensor), self.new.shape(tensor)
         if old is None or new is None or len(old) != len(new):
             return None

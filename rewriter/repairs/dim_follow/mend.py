@@ -1,7 +1,7 @@
 """Repairs of nodes that hold the old size of a dimension, one function an operator.
 
-Each looks whether the node needs a repair, edits it through the follower's transaction and says whether it did. Where it finds
-no way it leaves the node, and the follower refuses.
+Each function checks whether the node needs a repair, edits it through the follower's transaction and returns whether it did. If
+there is no repair, it leaves the node as it is, and the follower rejects it.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ Product = tuple[int, tuple[str, ...]]
 def aligned(
     before: Sequence[Dim], ratios: Sequence[Fraction], units: Sequence[int], after: Sequence[Dim], *, behind: bool = False
 ) -> list[Fraction] | None:
-    """By what each dimension of the result grows.
+    """The factor by which each dimension of the result grows.
 
     Args:
         before: the operand's shape at the old sizes.
-        ratios: by what each of its dimensions grows (1: not at all).
-        units: the old size of what makes it grow; a dimension of 24 may hold a batch of 8 and 3 more.
+        ratios: the factor by which each of its dimensions grows (1: not at all).
+        units: the old size of the dimension that makes it grow; a dimension of 24 may hold a batch of 8 and 3 more.
         after: the result's shape at the old sizes.
         behind: whether a dimension may also hold the growing one behind others, as [5, 8, 64] with a batch of 8 becomes
-            [40, 64]. Its size is told so, and no longer that the first of the batch come first in it.
+            [40, 64]. Only its size is followed then, since the first of the batch no longer come first in it.
 
     Returns:
-        A factor for each dimension of `after`; None where there is no place for one, or unknown dimensions hide it.
+        A factor for each dimension of `after`; None if there is no place for a factor, or unknown dimensions hide it.
     """
     found = [Fraction(1)] * len(after)
     for position, (ratio, unit) in enumerate(zip(ratios, units, strict=True)):
@@ -136,9 +136,9 @@ def gather(follower: Follower, node: gs.Node) -> bool:
 
 
 def gather_nd(follower: Follower, node: gs.Node) -> bool:
-    """Indices that count the dimension, as those of attention masks do: each of it is asked for by its own number.
+    """Indices that count the dimension, as attention masks have them: each entry of the dimension is read by its own number.
 
-    What is taken of each is the same; then it is taken with a Gather, which leaves the dimension alone.
+    If the same is read of each entry, a Gather replaces the node and leaves the dimension alone.
     """
     data, indices = node.inputs[0], values(follower, node.inputs[1])
     ratios, shape = follower.ratios(data), follower.old.shape(data)
@@ -226,7 +226,7 @@ def _target(
     *,
     copies: bool,
 ) -> list[int] | None:
-    """What the Reshape is to be given; None where two dimensions would have to be left open."""
+    """The new shape operand of the Reshape; None if two dimensions would have to be left open."""
     items: list[int] = []
     for i, (size, factor) in enumerate(zip(after, factors, strict=True)):
         same = i < len(before) and before[i] == size and ratios[i] == factor
@@ -281,7 +281,7 @@ def _one_copy(follower: Follower, node: gs.Node, items: list[int], grown: ShapeV
 
 
 def slice_(follower: Follower, node: gs.Node) -> bool:
-    """Everything of a dimension was asked for by its old size; now it is asked for to the end."""
+    """A slice to the old size, which takes the whole dimension, becomes a slice to the end."""
     data = node.inputs[0]
     shape, ratios = follower.old.shape(data), follower.ratios(data)
     if shape is None or ratios is None:

@@ -31,7 +31,7 @@ def branch_inputs(context: Context) -> list[str]:
 
 
 def read_around(rewriting: Rewriting) -> None:
-    """Raises Refused where nobody can tell which tensor an input stands for."""
+    """Raises Refused if it is unknown which tensor an input means."""
     index, edits = rewriting.index, rewriting.edits
     owners: dict[int, gs.Node] = {}
     for scope in list(_branches(index)):
@@ -220,7 +220,7 @@ def _outputs(context: Context) -> Iterator[tuple[gs.Tensor, Shape]]:
 
 
 def _without_declaration(context: Context, tensor: gs.Variable) -> Any:
-    """The shape of a tensor as its node gives it, whatever it declares itself."""
+    """The shape of a tensor as its node computes it, independent of its own declaration."""
     dtype, shape = tensor.dtype, tensor.shape
     try:
         tensor.dtype, tensor.shape = None, None

@@ -99,7 +99,7 @@ def merge_equal_nodes(rewriting: Rewriting) -> None:
 
 
 def _node_copies(index: GraphIndex, facts: Facts) -> Iterator[NodePair]:
-    """Each copy with the first of its kind, in an order in which the operands of a copy have been told apart before."""
+    """Each copy with the first of its kind, in an order in which the operands of a copy are compared before the copy."""
     same: dict[int, gs.Tensor] = {}
     functions = {(f.domain or "", f.name) for f in getattr(index.graph, "functions", ())}
     for scope in index.scopes:
@@ -116,7 +116,7 @@ def _node_copies(index: GraphIndex, facts: Facts) -> Iterator[NodePair]:
 
 
 def _replaceable(copy: gs.Node, first: gs.Node, index: GraphIndex) -> bool:
-    """Whether the outputs of the first serve for those of the copy, none of which may be an output of its graph."""
+    """Whether the outputs of the first can replace the outputs of the copy, none of which may be an output of its graph."""
     if len(copy.outputs) != len(first.outputs) or any(index.output_of(tensor) for tensor in copy.outputs):
         return False
     pairs = zip(copy.outputs, first.outputs, strict=True)
@@ -137,7 +137,7 @@ def _key(node: gs.Node, facts: Facts, same: dict[int, gs.Tensor]) -> Hashable:
 
 
 def _attribute(value: Any) -> Hashable:
-    """Equal for values that are the same; None for graphs, large tensors and whatever else is not looked into."""
+    """Equal for equal values; None for graphs, large tensors and all other values that are not compared."""
     if isinstance(value, list | tuple):
         items = tuple(map(_attribute, value))
         return None if None in items else ("list", items)

@@ -48,7 +48,7 @@ def inline_calls(rewriting: Rewriting) -> None:
 
 
 def _drop_uncalled(rewriting: Rewriting) -> None:
-    """Functions that nobody calls any more go, with what only they needed the model to import."""
+    """Removes functions that are no longer called, and the imports that only they needed."""
     from rewriter.core.graph.tidy import unused_domains
 
     index, edits = rewriting.index, rewriting.edits
@@ -100,7 +100,7 @@ def _plain(index: GraphIndex) -> dict[FunctionKey, gs.Function]:
 
 
 def _sizes(plain: Mapping[FunctionKey, gs.Function]) -> dict[FunctionKey, int]:
-    """For how many nodes each function stands in the end; `plain` has a function behind those that it calls."""
+    """The number of nodes that each function expands to; `plain` has a function behind the functions that it calls."""
     sizes: dict[FunctionKey, int] = {}
     for key, function in plain.items():
         sizes[key] = sum(sizes.get(callee(node), 1) for node in function.nodes)
@@ -123,6 +123,6 @@ def _can_stand(function: gs.Function, imported: Mapping[str, int], local: Contai
 
 
 def _needed_imports(function: gs.Function) -> dict[str, int]:
-    """The version of each domain of which the function has a node."""
+    """The version of each domain that has a node in the function."""
     needed = {operator_key(node)[0] for node in function.nodes}
     return {domain: version for domain, version in opset_versions(function).items() if domain in needed}

@@ -1,8 +1,8 @@
 """Names of nodes and tensors that are there twice, not at all, or that some consumers cannot read.
 
 The graph itself is hardly ever in doubt: a use means the latest definition before it (`meant_inputs` has the exception), and
-each definition has its own tensor since loading. So all of this is giving names; names of the model's inputs and outputs are
-never given anew.
+each definition has its own tensor since loading. So the repairs only name nodes and tensors. Names of the model's inputs and
+outputs never change.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.scopes import Scope
 from rewriter.core.rewriting.transaction import Rewriting
 
-# Which uses of a name mean the model's input where a node makes a tensor of the same name.
+# Which uses of a name mean the model's input although a node makes a tensor of the same name.
 #
-# A use means the latest definition before it: what works in place is written so. PyTorch's exporter inlines functions whose
-# local names may be names of inputs; behind such a function the name means the input again. Declared shapes tell the two apart.
+# A use means the latest definition before it, since in-place operations are written so. PyTorch's exporter inlines functions
+# whose local names may be names of inputs; behind such a function the name means the input again. Declared shapes distinguish
+# the two.
 
 
 def uses_meaning_input(context: Context, node_output: gs.Tensor, model_input: gs.Tensor) -> Iterator[tuple[gs.Node, int]]:
@@ -152,7 +153,7 @@ def name_repeated_tensors(rewriting: Rewriting) -> None:
 
 
 def _drop(rewriting: Rewriting, constants: set[int], graph: Graph) -> None:
-    """Takes initializers, given by id(), out of a graph, all at once: there may be thousands of one name."""
+    """Takes initializers, identified by id(), out of a graph, all at once: there may be thousands of one name."""
     before = graph.initializers
     rewriting.edits.later(setattr, graph, "initializers", before)
     graph.initializers = [tensor for tensor in before if id(tensor) not in constants]

@@ -33,7 +33,7 @@ def old_nodes(context: Context) -> list[str]:
 
 
 def raise_old_opset(rewriting: Rewriting) -> None:
-    """Raises Refused where a node would mean something else at opset 7, or where nobody can tell."""
+    """Raises Refused if a node would mean something else at opset 7, or if its meaning there is unknown."""
     context, index = rewriting.context, rewriting.index
     if index.graph.functions:
         raise Refused("the functions of the model are written for its opset")
@@ -102,12 +102,12 @@ def _slope_for_channels(context: Context, node: gs.Node) -> bool | None:
 
 # A model that imports no version of ONNX's own operators, though its format has imports: the version that is meant is lost.
 #
-# It can be told where it cannot matter: the versions that have all nodes, with their attributes, operands and element types,
-# and that were there when the model's format was, all mean the same by every node.
+# The version does not matter if every node means the same in all candidates. Candidates are the versions that have all nodes,
+# with their attributes, operands and element types, and that existed when the model's format did.
 
 
 def lost_opset(context: Context) -> list[str]:
-    """The nodes of which nobody knows the version."""
+    """The nodes whose version is unknown."""
     graph = context.index.graph
     if graph.import_domains or _format(context) < IMPORTS:
         return []
@@ -115,7 +115,7 @@ def lost_opset(context: Context) -> list[str]:
 
 
 def import_opset(rewriting: Rewriting) -> None:
-    """Raises Refused where versions that fit differ in what a node means, or where none fits."""
+    """Raises Refused if versions that fit differ in the meaning of a node, or if no version fits."""
     context, index = rewriting.context, rewriting.index
     if index.graph.functions:
         raise Refused("the functions of the model are written for its opset")
@@ -163,7 +163,7 @@ _LATE = frozenset(
     )
     if hasattr(onnx.TensorProto, name)
 )  # fmt: skip
-"""Element types that the operators were given one after the other; the others they have had from the beginning."""
+"""Element types that were added to operators one after the other; the other types were there from the beginning."""
 
 
 def early_nodes(context: Context) -> list[str]:
@@ -171,7 +171,7 @@ def early_nodes(context: Context) -> list[str]:
 
 
 def raise_opset(rewriting: Rewriting) -> None:
-    """Raises Refused where that would change what the model computes, or where nobody can tell."""
+    """Raises Refused if the results of the model would change, or if that is unknown."""
     index = rewriting.index
     version = max(first for _, first in _early(rewriting.context))
     why = obstacle(rewriting.context, "", version)
@@ -203,7 +203,7 @@ def _early(context: Context) -> Iterator[tuple[gs.Node, int]]:
 
 
 def _has_late_types(context: Context) -> bool:
-    """Whether such an element type stands anywhere; asked again only after something new came."""
+    """Whether such an element type occurs anywhere; checked again only after something new was added."""
     index = context.index
     if context.absent.get("late types") == index.novelty:
         return False
