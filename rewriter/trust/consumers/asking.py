@@ -1,6 +1,6 @@
-"""Consumers asked about models, each model in a process of its own: `check --ask` and `fix --ask` call this.
+"""Consumers run on models, each model in a process of its own: `check --ask` and `fix --ask` call this.
 
-What ONNX Runtime computes on made-up inputs is what the consumer is compared with, for two batch sizes where one is free.
+The consumer is compared with ONNX Runtime on made-up inputs, for two batch sizes if the batch size is free.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from rewriter.trust.proof.onnx_runtime import NAME, one_line
 WORKER = Path(__file__).with_name("worker.py")
 RUNTIMES = WORKER.with_name("runtimes")
 MOST_FEEDS = 2
-"""Inputs on which a model is compared: two batch sizes, where one is free."""
+"""Inputs on which a model is compared: two batch sizes, if the batch size is free."""
 
 LEAST_HALF = 1e-2
 """The tolerance of outputs in float16, which has three digits."""
 
 
 def known() -> list[str]:
-    """The names of the consumers that can be asked."""
+    """The names of the consumers that can be run."""
     return sorted(path.stem for path in RUNTIMES.glob("*.py") if path.stem != "__init__")
 
 
 def find(name: str, environments: Sequence[str]) -> Consumer | None:
-    """A consumer in the first of these environments that has it, or in the current one; None where it is not installed.
+    """A consumer in the first of these environments that has it, or in the current one; None if it is not installed.
 
     Raises:
         RewriterError: one of them is no environment, or the consumer cannot be imported.
@@ -121,14 +121,14 @@ def _read(folder: Path) -> dict[str, Any]:
 
 
 def _reason(said: str, printed: str) -> str:
-    """One line: the words of the error, or the last that were printed where it has none."""
+    """One line: the error message or, without one, the last line that was printed."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     telling = [line for line in lines if "rror" in line or "support" in line.lower()]
     return one_line(said or (telling or lines or ["no reason was printed"])[-1])
 
 
 def _runs(candidate: Candidate) -> Iterator[tuple[Feed, Mapping[str, Any]]]:
-    """Inputs, and what ONNX Runtime computes of them; none where it does not, or computes what is no array."""
+    """Inputs, and ONNX Runtime's outputs for them; none if it has no outputs, or outputs that are no arrays."""
     try:
         run = ModelRun(candidate, NAME, SESSION)
         done: list[Any] = []
@@ -154,7 +154,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _difference(wanted: Sequence[Any], found: Sequence[Any], names: Sequence[str], answer: Mapping[str, Any]) -> str:
-    """How outputs differ from what they should be; "" when they do not. Types may: some consumers have but one."""
+    """How outputs differ from the expected ones; "" if they do not. Types may differ: some consumers have but one."""
     if len(found) != len(wanted):
         return f"it has {len(found)} outputs, and not {len(wanted)}"
     for name, right, value in zip(names, wanted, found, strict=True):

@@ -1,4 +1,4 @@
-"""A plan: what rules would do, to be accepted or rejected one by one, as a file; and carrying out what is accepted."""
+"""A plan file: the rewrites that rules would do, which you accept or reject one by one; and carrying out the accepted ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def text(value: str) -> str:
-    """A basic string. What is not printable (control characters, marks of direction) is written as an escape."""
+    """A basic string. Characters that are not printable (control characters, marks of direction) are written as escapes."""
     return '"' + "".join(_SHORT.get(c) or (c if c.isprintable() else _escape(c)) for c in value) + '"'
 
 
@@ -51,7 +51,7 @@ def value(found: Any) -> str:
 
 
 def key(name: str) -> str:
-    """A key, in quotes where it needs them."""
+    """A key, in quotes if it needs them."""
     return name if _BARE.fullmatch(name) else text(name)
 
 
@@ -121,7 +121,7 @@ class Document:
 
 
 def written(plan: Document, firings: Sequence[Firing], folder: Path) -> str:
-    """The file of a plan that is to lie in a folder; firings are what the proposals stand for, by their numbers."""
+    """The text of a plan that will be written to a folder; firings are the proposals' firings, by their numbers."""
     return "\n".join(_lines(plan, {firing.number: firing for firing in firings}, folder)) + "\n"
 
 
@@ -172,7 +172,7 @@ def _proposal(one: Proposal, firing: Firing | None) -> Iterator[str]:
 
 
 def _seen(path: str, folder: Path) -> str:
-    """A path as it is seen from the plan."""
+    """A path relative to the plan."""
     if _is_elsewhere(path):
         return path
     try:
@@ -375,7 +375,7 @@ class Chooser:
     """Permits the accepted firings of one run, each as often as it is accepted.
 
     Attributes:
-        found: firings that were ready to happen and were not permitted, each once.
+        found: firings that could happen and were not permitted, each once.
     """
 
     def __init__(self, proposals: Sequence[Proposal], origin: str) -> None:
@@ -402,7 +402,7 @@ class Chooser:
 
 @record(frozen=True, slots=True)
 class Missing:
-    """An accepted rewrite that did not happen; `because` numbers those that it follows and that did not happen either."""
+    """An accepted rewrite that did not happen; `because` has the numbers of the missing rewrites that it follows."""
 
     proposal: Proposal
     because: tuple[int, ...]

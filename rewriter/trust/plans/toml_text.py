@@ -80,7 +80,7 @@ def line_of(found: Mapping[Key, int], key: Key) -> int:
 
 
 def _table(key: tuple[str, ...], arrays: dict[Key, int], *, array: bool) -> Key:
-    """Where a header leads: into the last element of each array of tables on the way."""
+    """The place that a header leads to: into the last element of each array of tables on the way."""
     way: Key = ()
     for number, part in enumerate(key):
         way = (*way, part)

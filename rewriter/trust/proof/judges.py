@@ -62,7 +62,7 @@ def parse_text(text: str) -> bytes:
 
 
 def bench(*question: Any) -> list[dict[str, Any]]:
-    """What `native.bench` measures. Raises NoAnswer when it does not come to an end."""
+    """The measurements of `native.bench`. Raises NoAnswer if it does not finish."""
     found: list[dict[str, Any]] = _ask("", "bench", *question)
     return found
 
@@ -74,7 +74,7 @@ def runtime_version() -> str:
 
 
 class Session:
-    """A model made ready to run, in the child.
+    """A model loaded for runs, in the child.
 
     Args:
         data: the model; at most 2 GiB.
@@ -144,13 +144,13 @@ def _ask(judge: str, *question: Any, seconds: float | None = None) -> Any:
 
 
 REFUSALS = frozenset({"NotImplemented", "InvalidGraph"})
-"""Classes of errors by which ONNX Runtime says that it has no kernel, or none for these element types."""
+"""Classes of errors by which ONNX Runtime reports that it has no kernel, or none for these element types."""
 
 SAYS_AT_RUN = frozenset({"GRU", "LSTM", "ScatterElements"})
-"""Operators with a kernel that loads for every floating-point type, and says when it runs that it does not take one."""
+"""Operators with a kernel that loads for every floating-point type, and rejects some types only when it runs."""
 AT_RUN = ("does not support", "data type is not supported")
 AT_LOAD = ("Failed to construct locale",)
-"""What a kernel says when the machine lacks something that it needs."""
+"""Errors of a kernel when the machine lacks something that it needs."""
 
 
 def has_kernel(model: onnx.ModelProto) -> bool | None:
@@ -168,7 +168,7 @@ def has_kernel(model: onnx.ModelProto) -> bool | None:
 
 
 def _of_any_rank(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The same model, whose inputs do not say their ranks, and along an axis that all have: it is run on three dimensions."""
+    """The same model with inputs of unknown rank and an axis that all ranks have: it is run on three dimensions."""
     import onnx
 
     copy = onnx.ModelProto()

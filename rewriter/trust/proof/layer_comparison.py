@@ -36,7 +36,7 @@ from rewriter.trust.proof.models.model_runs import CannotRun, Outputs, runtime_v
 from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, differences
 
 Feeds = tuple[Feed, Feed]
-"""What each of the two models is fed."""
+"""The inputs of each of the two models."""
 
 
 @record(frozen=True, slots=True)
@@ -72,9 +72,9 @@ class LayerDifference:
 
     Attributes:
         pair: the tensors.
-        shape: "float32[1,8]" of the first model's; "" when it is no tensor.
-        largest: the largest absolute difference; infinite where there is no number for it.
-        message: what exceeds the bound, "" when nothing does.
+        shape: "float32[1,8]" of the first model's; "" if it is no tensor.
+        largest: the largest absolute difference; infinite if it is not a number.
+        message: the difference that exceeds the bound, "" if none does.
     """
 
     pair: TensorPair
@@ -85,7 +85,7 @@ class LayerDifference:
 
 @record(frozen=True, slots=True)
 class First:
-    """Where two models part: the first pair that differs, and what differs at its node."""
+    """The place where two models part: the first pair that differs, and the differences at its node."""
 
     layer: LayerDifference
     structure: tuple[Difference, ...]
@@ -93,20 +93,20 @@ class First:
 
 @record(slots=True)
 class Comparison:
-    """What was found.
+    """The result of a comparison.
 
     Attributes:
         runtime: with its version.
         inputs: where they came from: "random", or a file.
         shapes: of the inputs, as "data float32[1,8]".
         bound: how far tensors may be apart.
-        blocked: of each model the nodes that are not run.
-        outputs: of each output that both models give; where it agrees, `largest` is that on ordinary inputs.
-        missing: names of outputs that only one model has, or gives.
-        first: where they part; None when nothing compared differs, or nothing was asked.
-        layers: every pair that was compared, when all were asked for.
+        blocked: the nodes of each model that are not run.
+        outputs: of each output that both models have; if it agrees, `largest` is the difference on ordinary inputs.
+        missing: names of outputs that only one model has or computes.
+        first: the first pair that differs; None if none differs, or if it was not looked for.
+        layers: every pair that was compared, if all were requested.
         sets: how many sets of inputs were run.
-        pairs: how many pairs of tensors there are, and `compared` how many were looked at.
+        pairs: how many pairs of tensors there are, and `compared` how many were compared.
         peak_bytes: most bytes of fetched tensors at a time.
     """
 
@@ -126,7 +126,7 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Whether both models run and give the same."""
+        """Whether both models run and have equal outputs."""
         differs = self.missing or any(layer.message for layer in (*self.outputs, *self.layers))
         return not differs and self.first is None and not any(self.blocked)
 
@@ -138,7 +138,7 @@ MOST_BLOCKED = 16
 
 
 class Half:
-    """A model with what it is fed.
+    """A model with its inputs.
 
     Args:
         model: with its weights, or references to external data.
@@ -257,7 +257,7 @@ class Half:
     def _trial(self, numbers: list[int], feed: Feed) -> str:
         """Why these nodes are not run together; "" when they are."""
         if unread := self._parts.unread(numbers):
-            try:  # the runtimes compute the outputs that are not asked for all the same
+            try:  # the runtimes also compute outputs that are not requested
                 self._run(self._parts.part(numbers, outputs=unread), unread[-1:], feed)
             except CannotRun as error:
                 return str(error)
@@ -304,10 +304,10 @@ def _takes(info: onnx.ValueInfoProto, value: Any) -> bool:
     return len(dims) == array.ndim and all(dim in (0, size) for dim, size in zip(dims, array.shape, strict=True))
 
 
-# Goes through pairs of tensors, in the order of computation, and holds them against each other.
+# Goes through pairs of tensors, in the order of computation, and compares them.
 #
-# All intermediates of a model may be many times what memory holds. So as many pairs as a budget allows are made outputs at a
-# time, and values are dropped before the next ones are asked for.
+# All intermediates of a model may be larger than the memory. So as many pairs as a budget allows become outputs at a time, and
+# values are dropped before the next ones are computed.
 
 UNKNOWN_SIZE_DIVISOR = 16
 """A tensor whose size cannot be determined in advance is counted as the budget divided by this."""
@@ -321,7 +321,7 @@ class Search:
 
     Args:
         halves: the two models.
-        feeds: what each is fed.
+        feeds: the inputs of each.
         bound: how far tensors may be apart.
         memory: bytes that fetched tensors of both models may take at a time.
 
@@ -372,7 +372,7 @@ class Search:
             ]
         except CannotRun:
             if len(chunk) == 1:
-                return  # a tensor that the runtime computes and does not give out, as one of type bfloat16
+                return  # a tensor that the runtime computes and does not return, for example of type bfloat16
             middle = len(chunk) // 2
             yield from self._compared(chunk[:middle])
             yield from self._compared(chunk[middle:])
@@ -423,7 +423,7 @@ def _item_size(dtype: int | None) -> int:
     return 8 if known is None else max(1, known.itemsize)
 
 
-# Two model files compared by what they compute: their outputs, and the first tensor in which they part.
+# Two model files compared by their results: their outputs, and the first tensor in which they part.
 
 ULPS = 16
 """Units in the last place of the coarsest type that either model computes in, allowed in addition to the tolerances: two
@@ -438,11 +438,11 @@ def compare_models(
 
     Args:
         one, other: the files.
-        inputs: an .npz file with the first model's inputs; None makes up several sets, always the same.
+        inputs: an .npz file with the first model's inputs; None: several sets are made up, always the same.
         rtol: relative to the largest finite magnitude of the tensor.
         atol: absolute.
         memory: bytes that fetched tensors may take at a time.
-        layers: compare all tensors that have a counterpart, also where the outputs agree.
+        layers: compare all tensors that have a counterpart, even if the outputs agree.
 
     Raises:
         RewriterError: a file is no model, inputs cannot be made up or do not fit.
@@ -463,7 +463,7 @@ def compare_models(
 
 
 def _model(path: Path) -> onnx.ModelProto:
-    """The whole model, weights included, unless these stand in other files. Raises RewriterError as `compare_models` does."""
+    """The whole model, with weights unless they are in other files. Raises RewriterError as `compare_models` does."""
     file = read_model_file(path)
     proto: onnx.ModelProto = file.proto if file.weights is None else onnx.ModelProto.FromString(read_bytes(path))
     try:
@@ -475,7 +475,7 @@ def _model(path: Path) -> onnx.ModelProto:
 
 @record(frozen=True, slots=True)
 class _Round:
-    """One set of inputs: its sort, what each model is fed, and what each gives, or why it does not run."""
+    """One set of inputs: its sort, each model's inputs, and each model's outputs, or why it does not run."""
 
     sort: str
     feeds: Feeds
@@ -535,8 +535,8 @@ def _values(half: Half, feed: Feed) -> Outputs | CannotRun:
 def _outputs(
     found: Comparison, halves: tuple[Half, Half], rounds: Iterator[_Round], bound: Bound
 ) -> tuple[Feeds | None, Feeds | None]:
-    """Compares the outputs in every round; what the models are fed in the first one, and in the first one in which something is
-    to be looked for.
+    """Compares the outputs in every round. Returns the inputs of the first round, and of the first round with a difference to
+    look for.
     """
     first: Feeds | None = None
     differing: Feeds | None = None
@@ -566,7 +566,7 @@ def _layer(name: str, sort: str, before: Outputs, after: Outputs, bound: Bound) 
 
 
 def _worse(one: LayerDifference, other: LayerDifference) -> LayerDifference:
-    """The one that says more against the models; of two, that on more ordinary inputs."""
+    """The difference that is worse for the models; of two alike, the one on more ordinary inputs."""
     return max(one, other, key=lambda layer: (bool(layer.message), 0.0 if layer.message else layer.largest))
 
 
@@ -591,7 +591,7 @@ def _walk(found: Comparison, halves: tuple[Half, Half], feeds: Feeds, memory: in
 
 
 def _at(layer: LayerDifference, one: Half, other: Half) -> Iterator[Difference]:
-    """What differs between the nodes that make the two tensors: attributes, operands, constants that they read."""
+    """Differences between the nodes that make the two tensors: attributes, operands, constants that they read."""
     maker = layer.pair.maker.name
     read = {name for node in one.model.graph.node if layer.pair.first in node.output for name in node.input}
     try:
@@ -626,8 +626,8 @@ def tensor_pairs(one: Side, other: Side) -> list[TensorPair]:
 
 
 def _found(one: Side, other: Side, pairing: Pairing) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Pairs with a number that orders them: of results three times the node's, plus one; of operands one less, so that they
-    come before what is computed from them.
+    """Pairs with a number that orders them: for results, three times the node's plus one; for operands one less, so that they
+    come before the tensors that are computed from them.
     """
     for number, counterpart in pairing.forth.items():
         operands, outputs = one.names(number)

@@ -18,7 +18,7 @@ from typing import Any
 from rewriter.core.record import record
 from rewriter.trust.proof import onnx_runtime
 
-# How long ONNX Runtime takes, measured in the child process: a run is timed where it happens, and not its way there.
+# How long ONNX Runtime takes, measured in the child process: only the run is timed, not the way to the child.
 
 NodeTime = tuple[str, str, float, int]
 """Name and operator of a node as it ran, its microseconds in a run, and how often it ran in that."""
@@ -146,7 +146,7 @@ class NotKept:
 
 
 class _Sessions:
-    """Models made ready to run."""
+    """Models loaded for runs."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[int, tuple[Any, int]] = OrderedDict()
@@ -168,7 +168,7 @@ _sessions = _Sessions()
 
 
 def answer(question: str, *arguments: Any) -> Any:
-    """Answers one question, by the name of its function here. Raises MemoryError where that is what an error means."""
+    """Answers one question, by the name of its function here. Raises MemoryError if that is the meaning of an error."""
     try:
         return _QUESTIONS[question](*arguments)
     except Exception as error:
@@ -239,7 +239,7 @@ def _parse_text(text: str) -> bytes:
 
 
 def _line(error: Exception) -> str:
-    """What ONNX says, on one line; its parser says it as bytes."""
+    """The error message of ONNX, on one line; its parser returns the message as bytes."""
     said = error.args[0] if error.args else ""
     return onnx_runtime.one_line(said.decode(errors="backslashreplace") if isinstance(said, bytes) else str(error))
 

@@ -28,7 +28,7 @@ _FOLDER = "session.model_external_initializers_file_folder_path"
 _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _SOURCE_FILE = re.compile(r"(?<!\S)\S*/(onnxruntime|onnx)/\S+?:\d+ ")
 _MOST = 300  # characters of a message
-_READ = 2000  # characters that are looked at: a name of a megabyte may stand in it
+_READ = 2000  # characters that are read: a name of a megabyte may occur in it
 
 
 @lru_cache(maxsize=1)
@@ -57,7 +57,7 @@ def session(data: bytes, folder: Path | None, *, optimized: bool = False) -> Any
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.enable_cpu_mem_arena = options.enable_mem_pattern = False
     options.log_severity_level = 4
-    options.add_session_config_entry("session.disable_prepacking", "1")  # of use only to who runs a model many times
+    options.add_session_config_entry("session.disable_prepacking", "1")  # useful only for many runs of a model
     if folder is not None:
         options.add_session_config_entry(_FOLDER, str(folder))
     skipped = _MERGING if optimized and has_many_nodes(data) else None
@@ -69,14 +69,14 @@ def session(data: bytes, folder: Path | None, *, optimized: bool = False) -> Any
 
 def has_many_nodes(data: bytes) -> bool:
     """Whether the graph of a serialised model has more than `MANY_NODES` nodes; the others are not looked at."""
-    if len(data) <= 2 * MANY_NODES:  # a node takes two bytes and what is in it
+    if len(data) <= 2 * MANY_NODES:  # a node takes two bytes and its content
         return False
     source = wire.Source.of(data)
     try:
         parts = ((start, stop) for number, _, _, start, stop in wire.fields(source, 0, len(data)) if number == _GRAPH)
         nodes = (1 for start, stop in parts for number, *_ in wire.fields(source, start, stop) if number == _NODE)
         return next(islice(nodes, MANY_NODES, None), 0) == 1
-    except wire.MalformedError:  # ONNX Runtime says what is wrong with it
+    except wire.MalformedError:  # ONNX Runtime reports the fault
         return False
 
 

@@ -59,7 +59,7 @@ class Dims:
 
 
 class Rejected(Exception):
-    """A draft came to nothing; another one may fare better."""
+    """A draft failed; another one may succeed."""
 
 
 RANKS = (*(0,) * 4, *(1,) * 8, *(2,) * 12, *(3,) * 8, *(4,) * 4, *(5,) * 3, 6)
@@ -68,7 +68,7 @@ RANKS = (*(0,) * 4, *(1,) * 8, *(2,) * 12, *(3,) * 8, *(4,) * 4, *(5,) * 3, 6)
 
 @record(eq=False)
 class Term:
-    """A tensor of an instance. `shape` None: still free; `value` is set where the contents matter to a shape."""
+    """A tensor of an instance. `shape` None: still free; `value` is set if the contents matter to a shape."""
 
     name: str
     dtype: int = 0
@@ -100,7 +100,7 @@ class Draft:
         return position < len(self.inputs) and self.inputs[position] is not None
 
     def shape(self, position: int = 0) -> list[int]:
-        """Shape of an operand, drawn now where it is still free; [] for an absent one."""
+        """Shape of an operand, drawn now if it is still free; [] for an absent one."""
         term = self.inputs[position] if self.there(position) else None
         return [] if term is None else self.free(term) if term.shape is None else term.shape
 
@@ -110,25 +110,25 @@ class Draft:
         return None if term is None else term.shape
 
     def want(self, position: int, shape: Iterable[int]) -> None:
-        """Gives a shape to an operand that is still free."""
+        """Sets the shape of an operand that is still free."""
         term = self.inputs[position] if self.there(position) else None
         if term is not None and term.shape is None:
             term.shape = self._fitted(term, list(shape))
 
     def give(self, position: int, value: Array) -> None:
-        """Gives contents, and their shape, to an operand that is still free."""
+        """Sets contents, and their shape, for an operand that is still free."""
         term = self.inputs[position] if self.there(position) else None
         if term is not None and term.value is None and term.shape is None:
             term.value, term.shape = value, list(value.shape)
 
     def role(self, position: int, role: Role) -> None:
-        """Says what an operand means to this node."""
+        """Sets the meaning of an operand for this node."""
         term = self.inputs[position] if self.there(position) else None
         if term is not None and term.role == ANY:
             term.role = role
 
     def ranked(self, *ranks: int, position: int = 0) -> list[int]:
-        """Shape of an operand of one of these ranks, drawn now where it is still free."""
+        """Shape of an operand of one of these ranks, drawn now if it is still free."""
         term = self.inputs[position] if self.there(position) else None
         if term is None or term.shape is not None:
             return self.shape(position)
@@ -145,7 +145,7 @@ class Draft:
         return term.shape
 
     def attr(self, name: str, value: Any, chance: float = 1.0) -> Any:
-        """Writes an attribute unless the pattern has settled it; returns its value, or None where it stays unwritten."""
+        """Writes an attribute unless the pattern has settled it; returns its value, or None if it stays unwritten."""
         if name in self.attrs:
             return self.attrs[name]
         if name in self.closed or not self.dims.chance(chance):
@@ -162,7 +162,7 @@ class Draft:
         return chosen + rank if chosen < 0 else chosen
 
     def ints(self, values: Iterable[int], position: int) -> None:
-        """Gives int64 contents to an operand."""
+        """Sets int64 contents of an operand."""
         self.give(position, np.array(list(values), dtype=np.int64))
 
     @staticmethod

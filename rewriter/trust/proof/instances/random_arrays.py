@@ -163,7 +163,7 @@ def _roles(instance: Instance) -> dict[str, Role]:
 
 
 def operand_role(op: str, position: int, axis: int, shape: Sequence[int | None] | None) -> Role:
-    """What an operand means to an operator; places are along an axis of the first operand, which has this shape."""
+    """The meaning of an operand for an operator; places are along an axis of the first operand, which has this shape."""
     lengths, known = pick(_LENGTHS, op), traits(op)
     if position == known.indices:
         length = shape[axis] if position and shape and -len(shape) <= axis < len(shape) else 1

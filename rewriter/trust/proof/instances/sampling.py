@@ -26,7 +26,7 @@ OLDEST_RUN = 7
 
 
 def opsets(rule: Rule) -> list[int]:
-    """Ascending; empty where the rule's range lies outside of what the oracles run.
+    """Ascending; empty if the rule's range lies outside of the opsets that the oracles run.
 
     Opsets before an operator of the pattern are left out, since no oracle runs it there, unless the rule is for those alone.
     """
@@ -79,7 +79,7 @@ class Stream:
         return np.random.default_rng([*self.seed, index])
 
     def accepted(self) -> None:
-        """The rule fired on the last instance: where it has few dimensions, all shapes of it follow."""
+        """The rule fired on the last instance: if it has few dimensions, all shapes of it follow."""
         if self._last is None:
             return
         self._fired += 1
@@ -89,7 +89,7 @@ class Stream:
             self._exhaustive.extend((index, opset, digits) for digits in itertools.product((1, 2, 3), repeat=drawn))
 
     def __iter__(self) -> Iterator[tuple[int, Instance | None]]:
-        """Pairs of an index and an instance, None where the draft came to nothing; without end."""
+        """Pairs of an index and an instance, None if the draft failed; without end."""
         index = 0
         for test in self._tests:
             self._last = None
@@ -101,8 +101,8 @@ class Stream:
             index += 1
 
     def _hidden(self, instance: Instance, index: int) -> Instance:
-        """The instance, or the same with dimensions without a number. What a repair takes for granted of lengths not known
-        holds in its own tests, not in every model of its pattern.
+        """The instance, or the same with dimensions without a number. A repair's assumptions about unknown lengths are true in
+        its own tests, but not in every model of its pattern.
         """
         if self.rule.kind.name == "repair" and instance.origin == "pattern":
             return instance

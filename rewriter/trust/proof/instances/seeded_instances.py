@@ -95,7 +95,7 @@ def _lengths(graph: onnx.GraphProto, dims: Dims) -> dict[int, int]:
 
 
 def resize(graph: onnx.GraphProto, lengths: Mapping[int, int], chance: Callable[[float], bool]) -> None:
-    """Replaces lengths in shapes, and in contents and attributes that may be shapes: `chance` says whether, of how likely."""
+    """Replaces lengths in shapes, and in contents and attributes that may be shapes; `chance` decides with a probability."""
     if all(old == new for old, new in lengths.items()):
         return
     for info in _infos(graph):
@@ -201,6 +201,6 @@ def _move(model: onnx.ModelProto, opsets: list[int], dims: Dims) -> None:
 
 
 def forget_output_shapes(graph: onnx.GraphProto) -> None:
-    """Leaves it to inference what shapes the outputs have."""
+    """Leaves the shapes of the outputs to inference."""
     for info in graph.output:
         info.type.tensor_type.ClearField("shape")

@@ -25,11 +25,11 @@ BOUND = Bound(ulps=64, rtol=1e-4, atol=1e-6)
 
 
 class BatchCheck:
-    """Checks rules that named a batch, and asks another check afterwards.
+    """Checks rules that named a batch, and then runs another check.
 
     Args:
         replay: runs the rules anew.
-        further: what else is verified; None for nothing.
+        further: the other verification; None for none.
     """
 
     def __init__(self, replay: Replay, further: Verify | None) -> None:
@@ -37,7 +37,7 @@ class BatchCheck:
         self._further = further
 
     def __call__(self, attempt: ReplayedRun, plan: Variation) -> Verification | Culprit | None:
-        """The rule that named a batch which does not flow; or what the other check says."""
+        """The rule that named a batch which does not flow, or the result of the other check."""
         for start, end in stretches(attempt.log.firings, lambda firing: firing.kind == "interface" and firing.rule):
             reason = self._differs(attempt, plan, start, end)
             if reason:
@@ -49,7 +49,7 @@ class BatchCheck:
             before, after = (state_after(number, attempt, plan, self._replay) for number in (start, end))
             return batch_difference(before, after) or ""
         except RewriterError:
-            return ""  # the model as it was does not run, or no inputs can be made up: nothing to compare with
+            return ""  # the model before does not run, or no inputs can be made up: nothing to compare with
 
 
 def _named(before: onnx.ModelProto, after: onnx.ModelProto) -> frozenset[str] | None:
@@ -70,13 +70,13 @@ def _named(before: onnx.ModelProto, after: onnx.ModelProto) -> frozenset[str] | 
 
 
 def batch_difference(before: Candidate, after: Candidate) -> str | None:
-    """What differs between a batch of two halves and the halves, where a model differs from another by the name of its batch.
+    """The difference between a batch of two halves and the halves, if two models differ in the name of their batch.
 
     Returns:
-        "" when nothing does; None when no batch was named, or random numbers are drawn.
+        "" if there is none; None if no batch was named, or the model draws random numbers.
 
     Raises:
-        RewriterError: the model as it was does not run, or no inputs can be made up.
+        RewriterError: the model before does not run, or no inputs can be made up.
     """
     named = _named(before.proto, after.proto)
     if named is None:

@@ -1,4 +1,4 @@
-"""How long models take in ONNX Runtime: latencies, and what of it each node takes."""
+"""How long models take in ONNX Runtime: latencies, and the share of each node."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SingleRun:
     """A run.
 
     Attributes:
-        runtime: what ran the model, with its version.
+        runtime: the runtime of the model, with its version.
         feed, outputs: by name.
         seconds: that the run took.
     """
@@ -88,7 +88,7 @@ def _ran(run: ModelRun, feed: Feed, runtime: str) -> SingleRun:
 
 
 def described(value: Any) -> dict[str, Any]:
-    """What a tensor is, and what its numbers are: `dtype`, `shape`, and of numbers `min`, `max`, `mean`, `nan`, `inf`."""
+    """The type of a tensor and statistics of it: `dtype`, `shape`, and for numbers `min`, `max`, `mean`, `nan`, `inf`."""
     if not isinstance(value, np.ndarray):
         count = len(value) if hasattr(value, "__len__") else None
         return {"dtype": "none" if value is None else "map" if isinstance(value, dict) else "sequence", "shape": [count or 0]}
@@ -140,7 +140,7 @@ def benchmark(
     """Times models in turns.
 
     Args:
-        models: name, file, what is in it, and what says the shapes of made-up inputs.
+        models: name, file, content, and the source of the shapes of made-up inputs.
         inputs, runs, warmup, seconds, threads, optimize: as the options of `rewriter bench`.
 
     Raises:

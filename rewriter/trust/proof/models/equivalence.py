@@ -1,10 +1,10 @@
-"""`fix --verify`: whether a rewritten model computes what it computed before, as far as its rules promise that.
+"""`fix --verify`: whether a rewritten model computes the same as before, as far as its rules promise this.
 
-Firings of kind exact and approx promise the same numbers. Each stretch of them is compared from its beginning to its end, so
-that what a repair before it or after it changes on purpose does not count. Where the numbers differ by more than the bounds of
-the stretch, the firing that did it is found by bisection. Repairs, lossy rules and rules on the interface announce a change:
-that numbers changed is reported, and whether the result runs at all. Whether they are now the framework's can be checked only
-against outputs that the framework computed; then, and only then, the findings say so.
+Firings of kind exact and approx promise the same outputs. Each stretch of them is compared from its beginning to its end, so
+intended changes of a repair before or after it do not count. If the outputs differ by more than the bounds of the stretch,
+bisection finds the firing that did it. Repairs, lossy rules and rules on the interface announce a change: the report has the
+change of the outputs, and whether the result runs at all. Whether the outputs are now the framework's can be checked only
+against outputs that the framework computed. Only then do the findings say so.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SAYING = {
     LIMITS: " on inputs near the limits of the type",
     INFINITE: " on inputs with infinities and NaN",
 }
-"""What is added to a difference that ordinary numbers do not show."""
+"""Additions to a difference that ordinary inputs do not show."""
 
 MOST_BYTES_FOR_ALL = 1 << 28
 """Of a model with its data, and of the inputs and outputs of one run, for which all sets of inputs are used."""
@@ -53,7 +53,7 @@ FEW_SETS = 3
 
 @record(frozen=True, slots=True)
 class RunAnswer:
-    """What a model answered to inputs of one sort."""
+    """The outputs of a model for inputs of one sort."""
 
     sort: str
     feed: Feed
@@ -92,8 +92,8 @@ class Baseline:
         """How another model differs.
 
         Returns:
-            With a message where something exceeds the bound, or where the other model does not run on inputs on which this one
-            does; of several, that on the most ordinary inputs. Otherwise the largest difference on ordinary inputs.
+            With a message if something exceeds the bound, or if the other model does not run on inputs on which this one does;
+            of several, the difference on the most ordinary inputs. Otherwise the largest difference on ordinary inputs.
 
         Raises:
             GaveUp: the other model takes too long.
@@ -181,7 +181,7 @@ def _arrays(values: list[Any]) -> Iterator[Any]:
 
 
 class Verifier:
-    """Compares results of one model with what the model was."""
+    """Compares results of one model with the model before."""
 
     def __init__(self, rules: RuleSet, replay: Replay, inputs: str | None = None) -> None:
         """`inputs` is an .npz file with the model's inputs; None makes them up."""
@@ -191,11 +191,11 @@ class Verifier:
         self.framework = FrameworkOutputs(inputs) if inputs is not None else None
 
     def __call__(self, attempt: ReplayedRun, plan: Variation) -> Verification | Culprit:
-        """What the comparison shows, or the firing that broke a promise.
+        """The result of the comparison, or the firing that broke a promise.
 
         Args:
             attempt: the result.
-            plan: what it was made by.
+            plan: the variation that made the result.
         """
         return _NumberComparison(self, attempt, plan).verdict()
 
@@ -262,7 +262,7 @@ class _NumberComparison:
         return None
 
     def _framework(self) -> Culprit | None:
-        """Compares the result with what the framework computed; a culprit when the model gave that before and does not now."""
+        """Compares the result with the framework's outputs; a culprit if the model had these before and does not now."""
         framework, end = self._verifier.framework, len(self._firings)
         if framework is None or not framework.recorded(self._state(end)):
             return None
@@ -274,7 +274,7 @@ class _NumberComparison:
         return None
 
     def _announced(self, announced: Sequence[Firing]) -> Culprit | None:
-        """What repairs, lossy and interface rules changed; a culprit when the model ran before and does not now."""
+        """The changes by repairs, lossy and interface rules; a culprit if the model ran before and does not now."""
         found, end = self._found, len(self._firings)
         says = f"as {_codes(announced)} {'says' if len({firing.rule for firing in announced}) == 1 else 'say'}"
         try:
@@ -323,7 +323,7 @@ class _NumberComparison:
         found.findings += (f"the result runs after {_codes(announced)}; the input did not run ({error}){compare}",)
 
     def _whose(self, announced: Sequence[Firing]) -> str:
-        """Whether the numbers are now the framework's, as far as it is known."""
+        """Whether the outputs are now the framework's, as far as it is known."""
         if self._off is not None or not any(firing.kind == "repair" for firing in announced):
             return ""
         return "; whether they are now the framework's was not checked"

@@ -28,7 +28,7 @@ from rewriter.trust.proof.models.validity import JUDGES, Candidate
 Place = tuple[str, str, str]  # rule, place, root
 
 TIDYING = "tidying"
-"""What removes, after the last firing, that which nothing uses: in place of the code of a rule."""
+"""The removal of unused parts after the last firing: in place of the code of a rule."""
 
 
 @record(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class ReplayedRun:
 
     @property
     def steps(self) -> list[Firing]:
-        """What was done, in order: the firings, and the tidying as one more."""
+        """The steps in order: the firings, and the tidying as one more."""
         firings = self.log.firings
         if not self.tidied:
             return firings
@@ -109,7 +109,7 @@ def stretches(firings: Sequence[Firing], sort: Callable[[Firing], Hashable]) -> 
 
 
 def place_of(firing: Firing) -> Place:
-    """What `Variation.veto` knows a firing by."""
+    """The key of a firing in `Variation.veto`."""
     return firing.rule, firing.place, firing.root
 
 
@@ -118,11 +118,11 @@ def first_bad(good: int, bad: int, reason: str, ask: Callable[[int], str]) -> tu
 
     Args:
         good, bad: numbers of firings after which the state is good and bad, good < bad.
-        reason: what is wrong with the bad one.
-        ask: what is wrong with the state after so many firings, or "".
+        reason: the fault of the bad state.
+        ask: returns the fault of the state after so many firings, or "".
 
     Returns:
-        The number of the firing (from 1), and what is wrong after it.
+        The number of the firing (from 1), and the fault after it.
     """
     while bad - good > 1:
         middle = (good + bad) // 2
@@ -138,13 +138,13 @@ MOST_CULPRITS = 16
 """Firings that are rolled back one by one; if there are more, the whole run is not trusted and the input is returned."""
 
 MOST_OF_ONE_RULE = 3
-"""After so many culprits of one rule, all that it does to this model is taken back."""
+"""After so many culprits of one rule, all its changes to this model are rolled back."""
 
 MOST_RULES_TRIED = 12
 """Rules left out one by one to find out whether a model that is rejected before and after would load without one of them."""
 
 Verify = Callable[[ReplayedRun, Variation], "Verification | Culprit | None"]
-"""Compares the numbers of a result; a culprit when they differ without leave, None when there is nothing to say of them."""
+"""Compares the outputs of a result; a culprit if they differ without permission, None if there is no verdict."""
 
 
 def guarded(first: ReplayedRun, replay: Replay, verify: Verify | None = None, *, runs_before: bool = False) -> ReplayedRun:
@@ -195,7 +195,7 @@ class _Guard:
     # --- finding -----------------------------------------------------------------------------------------------------------
 
     def _culprit(self, attempt: ReplayedRun) -> Culprit | None:
-        """What made this result less valid than the input, or its numbers others than promised."""
+        """The step that made this result less valid than the input, or its outputs different from the promise."""
         if not attempt.steps:
             return None
         culprit = None
@@ -215,9 +215,9 @@ class _Guard:
         return self._first_bad(attempt, reason, ask, f"{SESSION} does not run it: ")
 
     def _not_run(self, attempt: ReplayedRun) -> str | None:
-        """Why a result that loads does not run where the input ran; "" when it does, None when it was not run.
+        """Why a result that loads does not run although the input ran; "" if it runs, None if it was not run.
 
-        What an input is, a rule on the interface may change; then there are no inputs for both.
+        A rule on the interface may change the inputs; then there are no inputs for both.
         """
         candidate = attempt.candidate
         if candidate.loaded_by is None or any(firing.kind == "interface" for firing in attempt.log.firings):
@@ -243,7 +243,7 @@ class _Guard:
         return self._first_bad(attempt, f"{judge}: {reason}", ask)
 
     def _first_bad(self, attempt: ReplayedRun, reason: str, ask: Callable[[Candidate], str], words: str = "") -> Culprit:
-        """The step that turns a good state into a bad one; `ask` says what is wrong with a state, "" for nothing."""
+        """The step that turns a good state into a bad one; `ask` returns the fault of a state, "" for none."""
         plan, steps = _plan(self._culprits), attempt.steps
         number, why = first_bad(0, len(steps), reason, lambda number: ask(self._replay(plan.upto(number)).candidate))
         return Culprit(steps[number - 1], f"{words}{why}")

@@ -69,7 +69,7 @@ def _not_waiting(path: str, flags: int) -> int:
 
 
 def _check_size(file: BinaryIO, path: Path) -> None:
-    """Raises RewriterError where the headers of the arrays say that they are none, or take too much memory."""
+    """Raises RewriterError if the headers of the arrays are invalid, or declare too much memory."""
     most = budget.current().memory
     if file.read(len(_ZIP)) != _ZIP:
         file.seek(0)
@@ -85,7 +85,7 @@ def _check_size(file: BinaryIO, path: Path) -> None:
 
 
 def _declared(file: IO[bytes], available: int, name: str, *, whole: bool) -> int:
-    """Bytes of the array that begins here, by its header. Raises RewriterError if there is none, or less than it says."""
+    """Bytes of the array that begins here, by its header. Raises RewriterError if there is none, or less data than declared."""
     if (start := file.read(len(MAGIC_PREFIX) + 2))[: len(MAGIC_PREFIX)] != MAGIC_PREFIX:
         raise RewriterError(f"{name}: {_NONE if whole else 'no array of NumPy'}")
     read = _HEADERS.get((start[-2], start[-1]))
@@ -131,9 +131,9 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, force: bool) -> None:
 
 # Tensors made up for the inputs of a model: ordinary numbers, and the edges at which wrong rewrites show.
 #
-# The same model always gets the same: a draw depends on the position, name, type and shape of the input and on the number of
-# the draw. Small tensors are not left to chance. A small float tensor has both signs, several draws together go through all
-# edge values, and a tensor of integers or booleans with two elements holds two different ones.
+# The same model always gets the same tensors: a draw depends on the position, name, type and shape of the input and on the
+# number of the draw. Small tensors are not left to chance. A small float tensor has both signs, several draws together go
+# through all edge values, and a tensor of integers or booleans with two elements holds two different values.
 
 ORDINARY, POSITIVE, EDGES, LARGE, LIMITS, INFINITE = "ordinary", "positive", "edges", "large", "limits", "infinite"
 
@@ -323,13 +323,13 @@ _STYLES = tuple(_FLOATS)
 # time. The search follows values, not shapes: `Reshape(y, Shape(x))` needs the shape of `x` and none of its values.
 
 SHAPE_ONLY = frozenset({"Shape", "Size", "ConstantOfShape", "EyeLike", "RandomNormalLike", "RandomUniformLike"})
-"""Operators whose results hold nothing of the values of their operands."""
+"""Operators whose results do not depend on the values of their operands."""
 
 VALUE_OPERANDS = {**{op: known.sizes for op, known in TRAITS.items() if known.sizes}, "Loop": (0,)}
 """Operands that decide sizes, or turns. An operator that is not of ONNX itself may have such operands anywhere."""
 
 _ONNX = ("", "ai.onnx", "ai.onnx.ml")
-_BODIES = (onnx.AttributeProto.UNDEFINED, onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)  # old models say no type
+_BODIES = (onnx.AttributeProto.UNDEFINED, onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)  # old models have no type
 
 
 def sizing_inputs(model: onnx.ModelProto, names: Iterable[str]) -> frozenset[str]:
@@ -347,7 +347,7 @@ def _may_decide(node: onnx.NodeProto) -> bool:
 
 
 def _decides(graph: onnx.GraphProto, reached: set[str]) -> bool:
-    """Whether a value in `reached` decides a size in the graph; adds to `reached` what these values lead to."""
+    """Whether a value in `reached` decides a size in the graph; adds the values that follow from it to `reached`."""
     decides = False
     for node in graph.node:
         bodies = [body for attribute in node.attribute for body in (attribute.g, *attribute.graphs) if body.node or body.output]
@@ -370,10 +370,11 @@ def _decides(graph: onnx.GraphProto, reached: set[str]) -> bool:
 Feed = Mapping[str, Any]
 
 SIZES = ((2, 2), (1, 1), (2, 8), (1, 16), (1, 64), (1, 224))
-"""What unknown dimensions are tried with: the first one of an input, and the others."""
+"""The sizes that unknown dimensions are tried with: the first one of an input, and the others."""
 
 STYLES = ((ORDINARY, 1), (POSITIVE, 1), (EDGES, 3), (LARGE, 1), (LIMITS, 2), (INFINITE, 3))
-"""What a model is run on: the sorts of numbers, and how many feeds of each a model with small inputs gets; others get one."""
+"""The inputs that a model runs on: the sorts of numbers, and how many feeds of each a model with small inputs gets; other
+models get one."""
 
 MOST_OF_SMALL = 1024
 """Elements of a small input."""
@@ -409,8 +410,8 @@ class FeedSet:
 def feed_sets(model: onnx.ModelProto) -> Iterator[list[FeedSet]]:
     """Lists of feed sets, one list for each choice of the unknown dimensions; the first set of a list holds ordinary numbers.
 
-    What a model declares of its inputs is not enough to be sure that it runs on them; the lists are to be tried one after the
-    other. The same model always gets the same.
+    The declared inputs of a model do not guarantee that it runs on them, so the lists are to be tried one after the other. The
+    same model always gets the same lists.
 
     Raises:
         RewriterError: an input is no tensor, has no known rank or element type, or would be too large.
@@ -426,7 +427,7 @@ def feed_sets(model: onnx.ModelProto) -> Iterator[list[FeedSet]]:
 
 
 def random_feeds(model: onnx.ModelProto) -> Iterator[list[Feed]]:
-    """Of the lists of `feed_sets` two feeds of ordinary numbers each: some below zero, and none.
+    """Two feeds of ordinary numbers from each of the lists of `feed_sets`: one with numbers below zero, and one without.
 
     Raises:
         RewriterError: an input is no tensor, has no known rank or element type, or would be too large.
@@ -436,7 +437,7 @@ def random_feeds(model: onnx.ModelProto) -> Iterator[list[Feed]]:
 
 
 class _Slots:
-    """The inputs of a model, with what it takes to draw a style of values for them."""
+    """The inputs of a model, with the data to draw a style of values for them."""
 
     def __init__(self, model: onnx.ModelProto, infos: Sequence[onnx.ValueInfoProto], shapes: Sequence[tuple[int, ...]]) -> None:
         self._model = model
@@ -447,7 +448,7 @@ class _Slots:
         self._bounded: list[Slot] | None = None
 
     def of(self, style: str) -> list[Slot]:
-        """Ordinary numbers fit everywhere; what bounds others is looked up in the whole model, once they are wanted."""
+        """Ordinary numbers fit everywhere; the bounds of other numbers are looked up in the whole model when they are needed."""
         if style in (ORDINARY, POSITIVE):
             return self._plain
         if self._bounded is None:
@@ -479,9 +480,9 @@ def _choices(every: _Slots, style: str, turn: int) -> Iterator[Feed]:
 
 
 def recorded_feed(path: str, model: onnx.ModelProto) -> Feed:
-    """The inputs of a model in an .npz file, under their names, or these with `in_` before them.
+    """The inputs of a model in an .npz file, under their names, or under their names with `in_` in front.
 
-    Where a file calls its inputs `in_...` otherwise, and has as many as the model, they are in order.
+    If a file has other names `in_...`, and as many as the model has inputs, the inputs are in order.
 
     Raises:
         RewriterError: the file cannot be read, or lacks an input.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rewriter.trust.proof.oracles import Refusal
 
 MOST_BYTES_FOR_REFERENCE = 1 << 25
-"""Of a model that is run by onnx.reference, which is made for tests of single operators and slow."""
+"""Of a model that is run by onnx.reference, which is slow and made for tests of single operators."""
 
 Outputs = dict[str, Any]
 
@@ -147,7 +147,7 @@ SECONDS = 5.0
 """A run that takes longer is ended, and nothing is concluded from it."""
 
 SECONDS_OF_CHECK = 2.0
-"""For all runs of a model in a check together; where they take longer, nothing is concluded."""
+"""For all runs of a model in a check together; if they take longer, nothing is concluded."""
 
 _FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 _BY_VALUE = frozenset(("NonZero", "NonMaxSuppression", "Compress", "Unique", "If", "Loop", "OneHotEncoder"))
@@ -158,7 +158,7 @@ class Running:
     """Runs states of one model on ordinary inputs.
 
     Args:
-        before: the model as it was; asked for only when a result does not run.
+        before: the model before the run; loaded only if a result does not run.
     """
 
     def __init__(self, before: Callable[[], Candidate]) -> None:
@@ -167,14 +167,14 @@ class Running:
         self._good: Feed | None = None
 
     def failure_before(self) -> str:
-        """Why the model as it was failed on inputs on which a result ran; "" when it ran, or gave no answer."""
+        """Why the model before failed on inputs on which a result ran; "" if it ran, or gave no answer."""
         return "" if self._good is None else _run(self._before(), self._good) or ""
 
     def refusal(self, candidate: Candidate) -> str | None:
-        """Why a state of the model does not run on inputs on which it ran as it was.
+        """Why a state of the model does not run on inputs on which the model before ran.
 
         Returns:
-            "" when it runs; None when it was not run, or neither ran.
+            "" if it runs; None if it was not run, or neither ran.
         """
         try:
             for feed in self._feeds(candidate):
@@ -244,7 +244,7 @@ class RunFailure:
 
     @property
     def note(self) -> str:
-        """What is noted of an uncertain one."""
+        """The note about an uncertain failure."""
         advice = "the inputs may be the cause; `rewriter check --expect FILE.npz` runs it on other inputs"
         return "" if self.certain else f"ONNX Runtime loads it, and it fails on generated inputs: {self.reason}; {advice}"
 
@@ -296,9 +296,9 @@ def _varied_feeds(model: onnx.ModelProto) -> Iterator[Feed]:
 
 
 def _inputs_may_be_at_fault(model: onnx.ModelProto, reason: str) -> bool:
-    """Whether inputs that are as the model declares them could differ from made-up ones in more than their floats.
+    """Whether inputs as declared by the model could differ from made-up ones in more than their floats.
 
-    They may differ in the batch where it is no part of the reason, which a long one does not show.
+    They may also differ in the batch. A long reason is cut, and does not show whether the batch is part of it.
     """
     for info in declared_inputs(model):
         tensor = info.type.tensor_type

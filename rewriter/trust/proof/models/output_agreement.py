@@ -1,7 +1,7 @@
-"""Whether two models say the same: outputs of whole models compared.
+"""Whether two models agree: outputs of whole models compared.
 
-A difference counts against the largest finite number of the same output, not against its own place: behind the first layers a
-place near zero holds what two large numbers leave of each other, and its relative error says nothing. NaN agrees with NaN at
+A difference counts relative to the largest finite number of the same output, not to the value at its own place: behind the
+first layers a value near zero is the rest of two large numbers, and its relative error means nothing. NaN agrees with NaN at
 the same place and with nothing else; infinity agrees with infinity of the same sign; 0 agrees with -0.
 """
 
@@ -26,7 +26,7 @@ PROMISING = frozenset({"exact", "approx"})
 """Kinds of rules that promise the same outputs, up to a bound."""
 
 ULPS = 2
-"""What one firing of kind exact may change."""
+"""The allowed change by one firing of kind exact."""
 
 MOST_FIRINGS = 10
 """The bounds of firings add up, but to no more than so many times the largest one."""
@@ -36,7 +36,7 @@ OTHER_TENSOR = "has another type or shape:"
 """How a difference begins that is not one of values."""
 
 OVERFLOWING = 1e30
-"""A bound on finite numbers asks nothing of larger ones: the sums behind them may have overflowed."""
+"""A bound on finite numbers does not limit larger numbers: the sums behind them may have overflowed."""
 
 
 @record(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def _arrays(name: str, old: np.ndarray[Any, Any], new: np.ndarray[Any, Any], bou
 
 
 def _eps(dtype: np.dtype[Any]) -> float:
-    """The distance from 1 to the next number; 0 for what is no floating point type."""
+    """The distance from 1 to the next number; 0 for all other types than floating point."""
     import ml_dtypes
 
     try:
@@ -164,7 +164,7 @@ def _eps(dtype: np.dtype[Any]) -> float:
         return 0.0
 
 
-# Outputs that the framework computed, in the .npz file that also holds the inputs: what a repair is measured by.
+# Outputs that the framework computed, in the .npz file that also holds the inputs: repairs are measured by them.
 
 BOUND = Bound(rtol=2e-3, atol=1e-4)
 """A framework has other kernels."""
@@ -199,7 +199,7 @@ class FrameworkOutputs:
         return found
 
     def missing(self, candidate: Candidate) -> str:
-        """What a file without any output of the model should hold, and what it does."""
+        """The outputs that a file without any output of the model should hold, and the ones that it holds."""
         names = [output.name for output in candidate.proto.graph.output]
         expected = " or ".join(dict.fromkeys(("out_0", *map(repr, names[:SHOWN_NAMES]))))
         found = ", ".join(map(repr, sorted(self._arrays)[:SHOWN_NAMES])) or "none"
@@ -273,7 +273,7 @@ def compare(before: Mapping[str, Array], after: Mapping[str, Array], bound: RunB
 
 
 def difference(wanted: Array, found: Array, bound: RunBound) -> tuple[str, float]:
-    """What is wrong with `found`, "" for nothing; and the largest error."""
+    """The fault of `found`, "" if it has none; and the largest error."""
     if wanted.dtype != found.dtype:
         return f"has the element type {found.dtype} instead of {wanted.dtype}", 0.0
     if wanted.shape != found.shape:
@@ -314,7 +314,7 @@ def _ulps(wanted: Array, found: Array, most: int) -> tuple[str, float]:
 
 
 def _distance(one: Array, other: Array) -> Array:
-    """Representable numbers between two, element by element; as floating point, which is exact where it matters."""
+    """Representable numbers between two, element by element; as floating point, which is exact for small distances."""
     first, second = _rank(one), _rank(other)
     apart = (np.maximum(first, second) - np.minimum(first, second)).astype(np.float64)
     exact = np.asarray(one == other)
@@ -322,7 +322,7 @@ def _distance(one: Array, other: Array) -> Array:
 
 
 def _rank(values: Array) -> Array:
-    """The place of each number among all numbers of its type, from the least: bit patterns in the order of what they mean."""
+    """The place of each number among all numbers of its type, from the least: bit patterns in the order of their values."""
     bits = np.ascontiguousarray(values).view(_INTEGERS[values.dtype.itemsize]).astype(np.int64)
     least = np.int64(np.iinfo(np.int64).min)
     ordered = np.where(bits < 0, np.int64(np.iinfo(_INTEGERS[values.dtype.itemsize]).min) - bits, bits)

@@ -54,7 +54,7 @@ class Candidate:
     """
 
     def __init__(self, model: Model, data: bytes | None = None) -> None:
-        """`data`: the bytes of the model, where they are known and nothing is left out of them."""
+        """`data`: the bytes of the model, if they are known and complete."""
         self.model = model
         self._outline = None if data is None else Outline(data, {})
         self._answers: dict[str, str | None] = {}
@@ -113,10 +113,10 @@ class Candidate:
 
     @property
     def proto(self) -> onnx.ModelProto:
-        """What the outline says, to be looked at.
+        """The outline as a parsed model.
 
         Raises:
-            RewriterError: it cannot be written.
+            RewriterError: the outline cannot be written.
         """
         proto: onnx.ModelProto = onnx.ModelProto.FromString(self.outline.data)
         return proto
@@ -147,7 +147,7 @@ class Candidate:
 
     @property
     def loaded_by(self) -> str | None:
-        """ONNX Runtime as it loads the model: `SESSION`, or `PLAIN` where only that does; None where neither does."""
+        """How ONNX Runtime loads the model: `SESSION`, or `PLAIN` if only that does; None if neither does."""
         return next((judge for judge in RUNTIME if self.refusal(judge) == ""), None)
 
     def runtime_refusal(self) -> str | None:
@@ -158,7 +158,7 @@ class Candidate:
         return plain if reason is None else reason
 
     def not_loaded(self) -> str:
-        """What ONNX Runtime was not asked since the model is large: a sentence, "" mostly."""
+        """A sentence about the loading that was left out since the model is large; "" mostly."""
         if self.refusal(SESSION) is None and (why := self.too_large()):
             return f"not loaded into ONNX Runtime: {why}"
         if self.refusal(SESSION) is None and (why := self.too_large(MOST_BYTES_OPTIMIZED)):
@@ -193,7 +193,7 @@ class Candidate:
         """Bytes of the model with its external data.
 
         Raises:
-            RewriterError: it cannot be written, or its data are not where they should be.
+            RewriterError: the model cannot be written, or its data are not in their place.
         """
         files = {reference.location for reference in self.references}
         return len(self.outline.data) + sum(self.outline.files.values()) + sum(map(self._size, files))

@@ -1,6 +1,6 @@
-"""What is made of a counterexample: as small as it stays one, with the condition that a rule lacks, on paper.
+"""The written form of a counterexample: as small as possible, with the condition that the rule lacks.
 
-`verify_rule` finds it; what is written here lets its reader run it without `rewriter`.
+`verify_rule` finds it; the text lets its reader run it without `rewriter`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _smaller(instance: Instance) -> Iterator[Instance]:
 
 
 def _fewer_outputs(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
-    """Without one of the outputs and what only it needs."""
+    """The graph without one of the outputs and the nodes that only it needs."""
     whole = Whole(model)
     for position in range(len(model.graph.output) if len(model.graph.output) > 1 else 0):
         copy = onnx.ModelProto()
@@ -94,7 +94,7 @@ NEGATIVE_SECONDS = 1.5
 
 
 def unneeded(rule: Rule, rejected: Sequence[Instance], seed: int) -> tuple[Unneeded, ...]:
-    """The conditions without which nothing goes wrong.
+    """The conditions that can be left out without a fault.
 
     Args:
         rule: the rule.
@@ -127,7 +127,7 @@ def _without(rule: ast.Rule, span: ast.Span) -> ast.Rule:
 
 
 def _broke(rule: Rule, weaker: Rule, rejected: Sequence[Instance], seed: int) -> int:
-    """How many drafts broke the condition and came to no harm; 0 where one did, or where none broke it."""
+    """How many drafts violated the condition and stayed correct; 0 if one became wrong, or if none violated it."""
     broke = 0
     if any(not run_test(weaker, test).ok for test in rule.ast.tests if test.after is None):
         return 0
@@ -150,7 +150,7 @@ def _broke(rule: Rule, weaker: Rule, rejected: Sequence[Instance], seed: int) ->
         if trial.status in (WRONG, STILL, CHANGED):
             return 0
         if rule.kind.name == "repair" and (trial.status == SAME or (trial.status == REPAIRED and trial.agreed is False)):
-            return 0  # a repair of what is sound
+            return 0  # a repair of a correct model
     return broke
 
 

@@ -136,7 +136,7 @@ def _runs_with(instance: Instance, evidence: Evidence, rng: np.random.Generator)
 
 
 def _feeds(instance: Instance, rng: np.random.Generator) -> Iterator[Mapping[str, Array]]:
-    """Inputs of every style; with every dimension that has only a name of length 1, too."""
+    """Inputs of every style; also with length 1 for every dimension that has only a name."""
     sizes: Sequence[Mapping[str, int]] = (instance.sizes, dict.fromkeys(instance.sizes, 1)) if instance.sizes else ({},)
     for lengths in sizes:
         for style in STYLES:

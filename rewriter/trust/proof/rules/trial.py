@@ -29,7 +29,7 @@ from rewriter.trust.proof.models.output_agreement import RunBound, RunDifference
 from rewriter.trust.proof.oracles import ORACLES, Answer, Loaded, Refusal, answer
 from rewriter.trust.source.find import parse_source
 
-# What a rule on the interface has declared anew: such inputs cannot be fed as before, such outputs are others on purpose.
+# Declarations that a rule on the interface changed: such inputs cannot be fed as before, such outputs differ on purpose.
 
 Dimension = int | str | None
 Infos = Sequence[onnx.ValueInfoProto]
@@ -55,7 +55,7 @@ class Interface:
 
 
 def names_now(before: Infos, after: Infos) -> dict[str, str]:
-    """What inputs, or outputs, are called now, by their names before; one that is missing has another name in its place."""
+    """The new names of inputs, or outputs, by their names before; a missing one has another name in its place."""
     known, now = {info.name for info in before}, {info.name for info in after}
     found = {name: name for name in known & now}
     if len(after) >= len(before):
@@ -65,9 +65,9 @@ def names_now(before: Infos, after: Infos) -> dict[str, str]:
 
 
 def asks_otherwise(before: onnx.ModelProto, after: onnx.ModelProto) -> bool:
-    """Whether an input that is left does not take any more what it took: another element type, rank or length.
+    """Whether a remaining input requires another element type, rank or length than before.
 
-    A fixed length that became a name takes the old length still.
+    If a fixed length became a name, the input still allows the old length.
     """
     now = {info.name: info.type for info in after.graph.input}
     names = names_now(before.graph.input, after.graph.input)
@@ -101,9 +101,9 @@ def _dims(dims: Iterable[onnx.TensorShapeProto.Dimension]) -> Iterable[Dimension
         yield dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
 
 
-# When a difference is no counterexample, and when it is one that ONNX Runtime alone does not show.
+# When a difference is no counterexample, and when ONNX Runtime alone cannot show a counterexample.
 #
-# Two oracles that disagree on a model which no rule has touched say nothing about the rule, and random numbers differ from
+# Two oracles that disagree on a model which no rule has touched prove nothing about the rule, and random numbers differ from
 # themselves. ONNX Runtime computes half precision on the CPU in single precision, so an overflow shows in onnx.reference only.
 
 ORACLES_AGREE = RunBound(rtol=1e-3, atol=1e-4, scale=True)
@@ -121,7 +121,7 @@ def doubt(
         before: the same model, loaded by the oracle that found the difference.
         inputs: with which the difference shows.
         output: the output that differs.
-        wanted: what the model computed before the rewrite.
+        wanted: the model's output before the rewrite.
         oracle: the name of the oracle.
     """
     expected_output = {output: wanted[output]}
@@ -138,7 +138,7 @@ def doubt(
 
 
 def draws(model: onnx.ModelProto) -> bool:
-    """Whether random numbers are drawn. To run it again does not always show it: two draws of one element are often equal."""
+    """Whether random numbers are drawn. A second run does not always show it: two draws of one element are often equal."""
     false = {tensor.name for tensor in model.graph.initializer if not onnx.numpy_helper.to_array(tensor).any()}
     return any(
         node.op_type in DRAWS or (node.op_type == "Dropout" and node.input[2:] and node.input[2] not in {"", *false})
@@ -147,7 +147,7 @@ def draws(model: onnx.ModelProto) -> bool:
 
 
 def _apart(one: Array, other: Array) -> bool:
-    """Whether two results differ, at the edges of their type, too, where a bound asks nothing."""
+    """Whether two results differ, also at the edges of their type, to which a bound does not apply."""
     if one.shape != other.shape or one.dtype != other.dtype or one.dtype.kind not in "fV":
         return compare({"": one}, {"": other}, ORACLES_AGREE)[0] is not None
     first, second = one.astype(np.float64), other.astype(np.float64)
@@ -167,9 +167,9 @@ def computes_in_half(model: onnx.ModelProto) -> bool:
 
 
 def overflows_inside(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> bool:
-    """Whether a tensor of half precision is infinite where ONNX Runtime computes it and stores it as what it is.
+    """Whether ONNX Runtime computes an infinite value for a tensor that it stores in half precision.
 
-    onnx.reference also adds up in half precision, which no tensor says and which no runtime has to do.
+    onnx.reference also adds up in half precision, which no tensor shows and which no runtime has to do.
     """
     values = values_of(model, inputs, ORACLES[0].name)
     if isinstance(values, Refusal):
@@ -264,7 +264,7 @@ def attempt(rule: Rule, instance: Instance, rng: np.random.Generator, styles: Se
 
 
 def _suited(kind: str, styles: Sequence[str], instance: Instance) -> list[str]:
-    """A bound says nothing about infinities and NaN; numbers near the limits of half precision stand in their place."""
+    """A bound does not apply to infinities and NaN; numbers near the limits of half precision replace them."""
     if kind != "approx":
         return list(styles)
     return [*(style for style in styles if style != EDGES), *([LARGE] if computes_in_half(instance.model) else [])]
@@ -288,7 +288,7 @@ def checked(model: onnx.ModelProto, *, full: bool = True) -> str:
     """Why the checker of onnx rejects a model, "" if the model passes."""
     try:
         onnx.checker.check_model(model, full_check=full)
-    except Exception as error:  # the checker raises what its C++ side threw
+    except Exception as error:  # the checker raises the errors of its C++ side
         return onnx_runtime.one_line(str(error))
     return ""
 
@@ -301,14 +301,14 @@ def undeclared(model: onnx.ModelProto) -> onnx.ModelProto:
     del copy.graph.output[:], copy.graph.value_info[:]
     try:
         inferred = onnx.shape_inference.infer_shapes(copy).graph.value_info
-    except Exception:  # onnx raises what its C++ side threw
+    except Exception:  # onnx raises the errors of its C++ side
         return model
     known = {info.name: info for info in (*inferred, *copy.graph.input)}
     copy.graph.output.extend(known.get(name) or info for name, info in zip(names, model.graph.output, strict=True))
     return copy
 
 
-# --- kinds that keep the numbers ---------------------------------------------------------------------------------------------
+# --- kinds that keep the outputs ---------------------------------------------------------------------------------------------
 
 
 def _equal(
@@ -350,7 +350,7 @@ def _equal(
                 continue  # the reference lacks much; its rejection of a model that ONNX Runtime does not run means nothing
             found.append(_verdict(instance, after, inputs, oracle.name, wanted, result, bound, before))
         if oracle is ORACLES[0] and not found and refusal:
-            return Trial(VOID, instance, refusal, after)  # it does not run as it is; onnx.reference is more lenient
+            return Trial(VOID, instance, refusal, after)  # it does not run before the rewrite; onnx.reference is more lenient
         if found and oracle is ORACLES[0] and found[-1].status == WRONG:
             break
     if not found:
@@ -411,7 +411,7 @@ def _verdict(
 
 
 def _disagree(answers: Mapping[tuple[str, str], tuple[Answer, Answer]]) -> bool:
-    """Whether the oracles compute different numbers of the untouched model, apart from the edges of element types."""
+    """Whether the oracles compute different outputs of the untouched model, apart from the edges of element types."""
     for (oracle, style), (wanted, _) in answers.items():
         other = answers.get((ORACLES[1].name, style))
         if oracle != ORACLES[0].name or other is None or style == EDGES:
@@ -429,7 +429,7 @@ def _disagree(answers: Mapping[tuple[str, str], tuple[Answer, Answer]]) -> bool:
 
 
 def _lossy(instance: Instance, after: onnx.ModelProto) -> Trial:
-    """Something is lost on purpose; what is left must be a model."""
+    """Something is lost on purpose; the rest must be a model."""
     refusal = checked(after, full=not checked(instance.model))
     if refusal and not checked(instance.model, full=False):
         return Trial(WRONG, instance, f"the checker rejects the result: {refusal}", after, oracle="onnx.checker")
@@ -522,7 +522,7 @@ class _Repair:
         if isinstance(wanted, Refusal) or isinstance(found, Refusal):
             return trial
         off, error = compare(wanted, found, self.bound)
-        if off is not None:  # the oracles may differ in what the after computes
+        if off is not None:  # the oracles may differ in the outputs of the after
             again = self._lenient(self.after)
             mine = again if isinstance(again, Refusal) else again(inputs)
             if isinstance(mine, Refusal) or compare(wanted, mine, self.bound)[0] is None:
