@@ -42,13 +42,13 @@ function named here repairs it.
 
 
 def find(fault: str, context: Context) -> list[str]:
-    """The names of what has the fault; empty where nothing has."""
+    """The names of the nodes or tensors that have the fault; empty if there are none."""
     found: list[str] = _function(HOMES[fault][0], fault)(context)
     return found
 
 
 def mend(fault: str, rewriting: Rewriting) -> None:
-    """Puts the fault right."""
+    """Repairs the fault."""
     _function(*HOMES[fault])(rewriting)
 
 
@@ -69,10 +69,10 @@ def named_dimensions(group: Iterable[Edits]) -> dict[str, int]:
 
 
 def follow(context: Context, edits: Edits, sizes: dict[str, int]) -> None:
-    """Edits what has to follow where these dimensions are not of one size any more.
+    """Edits the parts that have to follow, since these dimensions no longer have one size.
 
     Raises:
-        DoesNotFlow: a node does not take them.
+        DoesNotFlow: a node cannot handle them.
     """
     from rewriter.repairs.dim_follow.follow import DimensionWalk
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # recorded by its place there; everything else is kept, packed. If that is much, nothing is kept, and the input is needed.
 
 MAX_PARTS_BYTES = 1 << 18
-"""Of what is kept, packed."""
+"""Of the stored parts, packed."""
 
 MOST_UNPACKED = 1 << 26
 
@@ -41,7 +41,7 @@ _METADATA = 14
 
 
 def way_back(before: bytes, after: bytes) -> str | None:
-    """What a record has to keep, so that `before` can be made of `after`; None when that is too much."""
+    """The data that a record has to keep, so that `before` can be made of `after`; None if they are too large."""
     try:
         places = {chunk: place for place, chunk in enumerate(_chunks(after))}
         steps: list[list[int] | str] = []
@@ -61,7 +61,7 @@ def way_back(before: bytes, after: bytes) -> str | None:
 
 
 def went_back(kept: str, after: bytes) -> bytes:
-    """The model before. Raises ValueError, or an error of zlib, when what is kept is none of this result."""
+    """The model before. Raises ValueError, or an error of zlib, if the stored data do not belong to this result."""
     chunks = list(_chunks(after))
     steps = json.loads(zlib.decompressobj().decompress(base64.b64decode(kept), MOST_UNPACKED))
     found: list[bytes] = []
@@ -78,7 +78,7 @@ def went_back(kept: str, after: bytes) -> bytes:
 
 
 def _chunks(data: bytes, *, whole: bool = False) -> Iterator[bytes]:
-    """The fields of a model and of its graph, the latter behind a mark; metadata are passed over unless `whole`."""
+    """The fields of a model and of its graph, with a mark before the graph's; metadata are left out unless `whole`."""
     for number, _, start, value, stop in fields(Source.of(data), 0, len(data)):
         if number == _GRAPH:
             graph = data[value:stop]
@@ -136,18 +136,18 @@ class RecordedRun:
         input: SHA-256 of the file that was read; external data are not in it.
         rules: how often each rule fired, and its digest, by code.
         rule_set: digest over these rules and their parameters.
-        asked: rules that were selected by their codes, and so not asked for the exporter.
+        asked: rules that were selected by their codes, so that the exporter was not checked.
         set: parameters, by "CODE.name".
         source: name and SHA-256 of the framework's own file that was used, or None.
-        constant_inputs: whether initializers that are also inputs were constants; None when there were none.
+        constant_inputs: whether initializers that are also inputs were constants; None if there were none.
         left_out: firings that were ready to happen and were left out: rolled back, or suppressed by a configuration.
-        firings: after how many the run was stopped, None when it came to its end.
-        tidy: whether what nothing used was removed, too.
-        command: of a run that was no rules but a surgery, the command with its options; `rules` is empty then.
-        others: SHA-256 of further models that it was made of.
+        firings: the number after which the run was stopped, None if it came to its end.
+        tidy: whether unused parts were also removed.
+        command: for a surgery instead of a run of rules, the command with its options; `rules` is empty then.
+        others: SHA-256 of further models that were inputs.
         static: inputs that got fixed shapes first.
         packs: name and version of the packages that brought rules which fired.
-        way_back: what it takes to make the input of the result (`way_back`); "" unless it was asked for.
+        way_back: the data to make the input from the result (`way_back`); "" unless they were requested.
     """
 
     version: str
@@ -176,7 +176,7 @@ class Unreadable(ValueError):
 
 
 def dumps(runs: tuple[RecordedRun, ...]) -> str:
-    """The record as it is kept: nothing is written for what is as it mostly is."""
+    """The record as it is stored: default values are left out."""
     usual = as_dict(RecordedRun("", "", {}, ""))
     entries = [{name: value for name, value in as_dict(run).items() if name in _NEEDED or value != usual[name]} for run in runs]
     return json.dumps({"schema": SCHEMA, "runs": entries}, separators=(",", ":"), ensure_ascii=True)
@@ -260,7 +260,7 @@ def stamp(
     static: Static = (),
     full: bool = False,
 ) -> None:
-    """Adds a run to the record in a model's metadata, and has its nodes say which rules made or changed them.
+    """Adds a run to the record in a model's metadata, and writes into its nodes which rules made or changed them.
 
     Nothing is done when no rule fired. A value under the key that is no record is left as it is, and the log says so.
 
@@ -295,7 +295,7 @@ def stamp(
 
 
 def write(model: Model, runs: tuple[RecordedRun, ...]) -> None:
-    """Puts a record into a model, and has its nodes say which rules made or changed them."""
+    """Puts a record into a model, and writes into its nodes which rules made or changed them."""
     model.metadata[HISTORY] = dumps(runs)
     model.marks_nodes = True
 

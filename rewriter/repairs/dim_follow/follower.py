@@ -1,4 +1,4 @@
-"""What is known of a graph in which dimensions got a name: how each tensor grows with them.
+"""Facts of a graph in which dimensions got a name: how each tensor grows with them.
 
 Every node is inferred in two worlds: with the sizes that the dimensions had, and with large primes in their place. A dimension
 of a result that is the same in both does not depend on them; one that grew by prime / size does.
@@ -57,7 +57,7 @@ class World:
         return self.fact(tensor).value
 
     def fact(self, tensor: gs.Tensor) -> Fact:
-        """Facts of a tensor; of one that no node makes, with the sizes of this world."""
+        """Facts of a tensor; for a tensor without a maker, with the sizes of this world."""
         if id(tensor) not in self._facts:
             known = NOTHING
             if self._index.producer(tensor) is None:
@@ -72,7 +72,7 @@ class World:
         return known._replace(shape=tuple(self._sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in known.shape))
 
     def tell(self, node: gs.Node) -> None:
-        """Infers the outputs of a node; anew, when its operands have changed."""
+        """Infers the outputs of a node; again if its operands have changed."""
         for tensor, fact in zip(node.outputs, self._of(node), strict=False):
             if tensor.name:
                 self._facts[id(tensor)] = fact
@@ -115,7 +115,7 @@ class Follower:
     Args:
         context: the model.
         edits: the transaction that repairs go through.
-        sizes: what each newly named dimension was.
+        sizes: the old size of each newly named dimension.
         names: the dimensions in `sizes` that are followed; all by default.
 
     Attributes:
@@ -160,7 +160,7 @@ class Follower:
         return None
 
     def unit(self, ratio: Fraction) -> int:
-        """The old size of what grows by this ratio."""
+        """The old size of the dimension that grows by this ratio."""
         return self._units[ratio]
 
     def grows(self, tensor: gs.Tensor) -> bool:
@@ -168,6 +168,6 @@ class Follower:
         return self.old.shape(tensor) != self.new.shape(tensor)
 
     def tell(self, node: gs.Node) -> None:
-        """Infers a node in both worlds: one on the way, or one that a repair has put in."""
+        """Infers a node in both worlds: a node on the way, or a node that a repair has added."""
         self.old.tell(node)
         self.new.tell(node)

@@ -32,12 +32,12 @@ _PLACED = re.compile(
 
 
 def disagreement(node: SourceNode, onnx_node: gs.Node, *, whole: bool = True, version: tuple[int, ...] = ()) -> str:
-    """What a framework node says otherwise than an ONNX node made of it; "" where they agree.
+    """The difference between a framework node and an ONNX node made of it; "" if they agree.
 
     Args:
         node: the framework's.
-        onnx_node: the ONNX node that makes its result, or, where not `whole`, one of the others.
-        version: of the framework that wrote the file, which the exporter's is not before; () where it is unknown.
+        onnx_node: the ONNX node that makes its result or, if not `whole`, one of the others.
+        version: of the framework that wrote the file, and the exporter's is not older; () if it is unknown.
     """
     checks = [_place, *_PARTS.get(node.operator, ()), *(_CHECKS.get(node.operator, ()) if whole else ())]
     for since, more in _SINCE.items():
@@ -76,12 +76,12 @@ def _constant(onnx_node: gs.Node, at: int) -> np.ndarray[Any, Any] | None:
 
 
 def is_constant(node: gs.Node) -> bool:
-    """Whether a node does nothing but hold a weight, as other tools write it."""
+    """Whether a node only holds a weight, as other tools write it."""
     return node.op == "Constant" and not node.domain and len(node.outputs) == 1 and "value" in node.attrs
 
 
 def constant_value(tensor: gs.Tensor) -> np.ndarray[Any, Any] | None:
-    """The value of an initializer, or of a Constant node's output; None for what is computed."""
+    """The value of an initializer, or of a Constant node's output; None for computed values."""
     if tensor.inputs:
         maker = tensor.inputs[0]
         return getattr(maker.attrs["value"], "values", None) if is_constant(maker) else None
@@ -98,7 +98,7 @@ def _numbers(onnx_node: gs.Node, attribute: str, at: int | None = None) -> list[
 
 
 def _list(attribute: str, onnx_attribute: str, fill: int | None = None, *, twice: bool = False, at: int | None = None) -> Check:
-    """A list of integers; where one side has none, the other has nothing but `fill` (None: is not compared)."""
+    """A list of integers; if one side has none, the other has only `fill` (None: not compared)."""
 
     def check(node: SourceNode, onnx_node: gs.Node) -> str | None:
         file_value, found = _file_value(node, attribute, [0]) or None, _numbers(onnx_node, onnx_attribute, at)
@@ -124,7 +124,7 @@ def _axis(attribute: str, onnx_attribute: str, default: int | None, at: int | No
 
 
 def _single(attribute: str, onnx_attribute: str, default: float | None, at: int | None, like: float) -> Check:
-    """An integer or, by its type, a number that an exporter may have rounded; not compared where it is not one alone."""
+    """An integer or, by its type, a number that an exporter may have rounded; compared only if it is a single one."""
     agree = operator.eq if isinstance(like, int) else _close
 
     def check(node: SourceNode, onnx_node: gs.Node) -> str | None:
@@ -146,7 +146,7 @@ def _close(file_value: float, found: float) -> bool:
 
 
 def _only(*operators: str) -> Callable[[Check], Check]:
-    """The check holds where the result is made by one of these."""
+    """The check applies if the result is made by one of these."""
 
     def narrowed(check: Check) -> Check:
         return lambda node, onnx_node: check(node, onnx_node) if onnx_node.op in operators else None
@@ -259,7 +259,7 @@ def _product(node: SourceNode, onnx_node: gs.Node) -> str | None:
 
 
 def _flattened(node: SourceNode, onnx_node: gs.Node) -> str | None:
-    """Up to 1.8 a FullyConnected always flattens; 1.9 does so where the file says so, and reads no text as False."""
+    """Up to 1.8 a FullyConnected always flattens; 1.9 does so if the file says so, and reads no text as False."""
     file_value = node.attributes.get("flatten")
     if onnx_node.op == "Reshape":
         return _say("flatten", file_value, "it keeps the axes") if file_value in ("True", "1") else None
@@ -272,7 +272,7 @@ def _flattened(node: SourceNode, onnx_node: gs.Node) -> str | None:
 
 
 def _scaled(node: SourceNode, onnx_node: gs.Node) -> str | None:
-    """1.9 multiplies the product where `alpha` is not 1."""
+    """1.9 multiplies the product if `alpha` is not 1."""
     if onnx_node.outputs[0].name != node.name:
         return None
     file_value = _file_value(node, "alpha", 0.0)
@@ -355,7 +355,7 @@ _PARTS: dict[str, tuple[Check, ...]] = {
 }
 _PARTS |= dict.fromkeys(("max", "mean", "min", "prod", "sum", "norm"), (_REDUCED(_list("axis", "axes", at=1)),))
 
-# What exporters write only since a version: 1.3 keeps the axis of every search, and `alpha` is dropped up to 1.8.
+# Attributes that exporters write only since a version: 1.3 keeps the axis of every search, and `alpha` is dropped up to 1.8.
 _SINCE: dict[tuple[int, ...], dict[str, tuple[Check, ...]]] = {
     (1, 4): {"argmax": (_only("ArgMax")(_kept),), "argmin": (_only("ArgMin")(_kept),)},
     (1, 9): {"_linalg_gemm2": (_scaled,)},
@@ -458,7 +458,7 @@ class _Join:
         for node in graph.nodes:
             key = info.node_for(node.name, [tensor.name for tensor in node.outputs])
             if is_constant(node) and (key is None or _is_variable(info, node.outputs[0].name)):
-                continue  # a weight, also where 1.9 could have named a helper so
+                continue  # a weight, even if 1.9 could have named a helper so
             self.makers.update((tensor.name, node) for tensor in node.outputs)
             if key is None:
                 self.beside.append(node)
@@ -497,7 +497,7 @@ class _Join:
         return [self._worker(key, node) for node in self.parts.get(key, ()) if any(t.name in finals for t in node.outputs)]
 
     def _worker(self, key: str, node: gs.Node) -> gs.Node:
-        """What made the operand of an Identity that another tool put at the end of a framework node."""
+        """The maker of the operand of an Identity that another tool put at the end of a framework node."""
         while node.op == "Identity" and len(node.inputs) == 1:
             maker = self.makers.get(node.inputs[0].name)
             if maker is None or maker is node or self.owner.get(id(maker)) != key:
@@ -506,7 +506,7 @@ class _Join:
         return node
 
     def behind(self, name: str) -> frozenset[Edge]:
-        """The outputs of framework nodes that a tensor comes from, seen through nodes that stand for nothing in the file."""
+        """The outputs of framework nodes that a tensor comes from, seen through nodes without a counterpart in the file."""
         if name not in self._behind:
             self._behind[name] = frozenset(self._sources(name))
         return self._behind[name]
@@ -603,8 +603,8 @@ def _other_shape(variable: SourceNode, shape: Sequence[int | str | None] | None)
 
 
 def _of_operators(joined: _Join) -> Iterator[str]:
-    """Each operator is there, and makes its result itself: exporters name after it what prepares its operands. What goes on
-    with its result was put there by somebody, who may have repaired it so.
+    """Each operator is there, and makes its result itself: exporters name after it the nodes that prepare its operands. Nodes
+    that use its result were added by a person, who may have repaired it in this way.
     """
     from rewriter.core.framework.exports import HELPERS, exported_to
 
@@ -661,7 +661,7 @@ def _of_outputs(joined: _Join) -> Iterator[str]:
     expected: list[str] = []
     for key, number in heads:
         tensors = [name for name, at in joined.finals(key).items() if at == number] or [key] * (key in joined.inputs)
-        if shared := re.fullmatch(r"idx_\d+_(.+)", key):  # 1.9 gives out the first of two nodes of one name
+        if shared := re.fullmatch(r"idx_\d+_(.+)", key):  # 1.9 outputs the first of two nodes of one name
             tensors += [shared[1]] * (shared[1] in joined.makers)
         if not tensors:
             yield f"output {number} of {key!r} is not in the model"
@@ -678,7 +678,7 @@ def _of_outputs(joined: _Join) -> Iterator[str]:
 
 
 def _lists_the_last(joined: _Join, last: str) -> bool:
-    """Whether the outputs are what MXNet 1.3 lists: all nodes that the last operator became, and nothing of the other heads."""
+    """Whether the outputs are those of MXNet 1.3: all nodes that the last operator became, without the other heads."""
     if joined.info.release >= (1, 4):
         return False
     output_names = {tensor.name for node in joined.parts.get(last, ()) for tensor in node.outputs}

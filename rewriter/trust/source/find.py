@@ -93,7 +93,7 @@ def read_symbol(data: dict[str, Any], path: str) -> SourceInfo:
     """The source information of a parsed symbol file.
 
     Raises:
-        RewriterError: a node, an attribute or an edge is not what a symbol file has there.
+        RewriterError: a node, an attribute or an edge has a form that a symbol file does not allow.
     """
     from rewriter.core.framework.source_info import SourceInfo, SourceNode
 
@@ -163,7 +163,7 @@ SETTLED = 2_000_000_000
 
 
 def find(model: Path | str) -> Path | None:
-    """The source file that belongs to a model file, None where there is none or more than one could."""
+    """The source file that belongs to a model file, None if there is none or more than one could."""
     parent, name = os.path.split(model)
     stem = os.path.splitext(name)[0].removesuffix(FIXED)
     if os.path.isfile(own := os.path.join(parent, f"{stem}-symbol.json")):
@@ -180,7 +180,7 @@ def find(model: Path | str) -> Path | None:
 
 
 _last: dict[tuple[str, int, int], tuple[frozenset[str], list[str]]] = {}
-"""What is in the folder that was listed last, by its name, number and time: thousands of models may share it."""
+"""The contents of the folder that was listed last, by its name, number and time: thousands of models may share it."""
 
 
 def _listed(folder: str) -> tuple[frozenset[str], list[str]]:
@@ -254,7 +254,7 @@ def _read(path: Path) -> str:
         raise RewriterError(f"{path}: not UTF-8 text") from None
 
 
-# The source information that belongs to a model, by what `--source` says.
+# The source information that belongs to a model, according to `--source`.
 
 NOT_USED = "source file not used: "
 

@@ -448,7 +448,7 @@ class _Slots:
         self._bounded: list[Slot] | None = None
 
     def of(self, style: str) -> list[Slot]:
-        """Ordinary numbers fit everywhere; the bounds of other numbers are looked up in the whole model when they are needed."""
+        """Ordinary numbers fit everywhere; the bounds of other numbers are looked up in the whole model when needed."""
         if style in (ORDINARY, POSITIVE):
             return self._plain
         if self._bounded is None:
