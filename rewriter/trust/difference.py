@@ -153,7 +153,7 @@ class Side:
     constants: dict[str, ConstantContents] = field(default_factory=dict)
 
     def digest(self, name: str) -> bytes:
-        """Of a tensor here or in a graph around this one."""
+        """The digest of a tensor here or in a graph around this one."""
         side: Side | None = self
         while side is not None:
             if name in side.digests:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # recorded by its place there; everything else is kept, packed. If that is much, nothing is kept, and the input is needed.
 
 MAX_PARTS_BYTES = 1 << 18
-"""Of the stored parts, packed."""
+"""Bytes of the stored parts, packed."""
 
 MOST_UNPACKED = 1 << 26
 

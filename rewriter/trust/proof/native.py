@@ -24,7 +24,7 @@ NodeTime = tuple[str, str, float, int]
 """Name and operator of a node as it ran, its microseconds in a run, and how often it ran in that."""
 
 MOST_EVENTS = 40_000
-"""Of a profile; each is some hundred bytes of JSON."""
+"""Events of a profile; each is some hundred bytes of JSON."""
 FEWEST, MOST = 3, 1000
 """Runs if no number is set."""
 

@@ -13,7 +13,7 @@ from rewriter.core.record import field, record
 
 Array = np.ndarray[Any, Any]
 MOST_ELEMENTS = 1 << 16
-"""Of one tensor of an instance; faults of rules show in small tensors."""
+"""Elements of one tensor of an instance; faults of rules show in small tensors."""
 
 IR_VERSIONS = ((24, 11), (23, 11), (21, 10), (19, 9), (15, 8), (12, 7), (11, 6), (10, 5), (9, 4))
 

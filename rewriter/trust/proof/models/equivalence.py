@@ -45,7 +45,7 @@ SAYING = {
 """Additions to a difference that ordinary inputs do not show."""
 
 MOST_BYTES_FOR_ALL = 1 << 28
-"""Of a model with its data, and of the inputs and outputs of one run, for which all sets of inputs are used."""
+"""Bytes of a model with its data, and of the inputs and outputs of one run, up to which all sets of inputs are used."""
 
 FEW_SETS = 3
 """Sets of inputs for a larger model."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rewriter.trust.proof.oracles import Refusal
 
 MOST_BYTES_FOR_REFERENCE = 1 << 25
-"""Of a model that is run by onnx.reference, which is slow and made for tests of single operators."""
+"""Bytes of a model that is run by onnx.reference, which is slow and made for tests of single operators."""
 
 Outputs = dict[str, Any]
 
@@ -139,7 +139,7 @@ def values_of(model: onnx.ModelProto, inputs: Mapping[str, Array], oracle: str) 
 # declared shapes, and no operator in it computes a shape from values or rejects values. Any other failure is only a note.
 
 MOST_BYTES = 1 << 24
-"""Of a model with its data that is run by default."""
+"""Bytes of a model, with its data, that is run by default."""
 
 MOST_BYTES_OF_INPUTS = 1 << 22
 

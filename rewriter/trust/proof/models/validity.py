@@ -32,14 +32,14 @@ from rewriter.trust.proof.judges import CHECKER, FULL_CHECK, PLAIN, SESSION, Ref
 T = TypeVar("T")
 
 MOST_BYTES = 2**30
-"""Of a model with its external data that is loaded into ONNX Runtime."""
+"""Bytes of a model, with its external data, that is loaded into ONNX Runtime."""
 
 MOST_BYTES_OPTIMIZED = onnx_runtime.MODERATE
-"""Of a model with its external data that is loaded with the default optimizations, which may copy the weights more than once;
-of a larger one, which is loaded without, the weights are mapped into memory."""
+"""Bytes of a model, with external data, that is loaded with the default optimizations, which may copy the weights repeatedly;
+a larger model is loaded without them, and its weights are mapped into memory."""
 
 MOST_BYTES_KEPT = 1 << 24
-"""Of a model that is kept in ONNX Runtime after it was loaded, to be run."""
+"""Bytes of a model that is kept in ONNX Runtime after it was loaded, to be run."""
 
 WRITTEN = "writing"
 RUNTIME = (SESSION, PLAIN)

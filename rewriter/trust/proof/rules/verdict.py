@@ -92,7 +92,7 @@ class Verdict:
 
     @classmethod
     def from_record(cls, rule: str, record: dict[str, Any]) -> Verdict:
-        """A verdict as it was locked."""
+        """A verdict read from a lock file."""
         empty = cls(rule, "", UNVERIFIED)
         values = {name: type(usual)(record.get(name, usual)) for name in _KEPT for usual in [getattr(empty, name)]}
         return cls(rule, **values, locked=True)

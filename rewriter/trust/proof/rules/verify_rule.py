@@ -144,7 +144,7 @@ def _off(export: Export, model: Model) -> str:
 MOST_TRIED = 12
 """Instances made for each sample wanted, before the generator is taken to be too weak."""
 _KEPT = 60
-_MOST_PARTED = 3  # a repair's numbers differ for a reason where they agree not much more often than so
+_MOST_PARTED = 3  # a repair differs for a reason if outputs agree less than this many times as often
 _FEW = 5  # one in so many rejected models may be read differently by an oracle that does not check it
 
 
