@@ -19,8 +19,7 @@ from rewriter.app.batch.urls import STDOUT, is_remote, is_url
 from rewriter.app.batch.work import Checking, Job, Notes, Outcome, Reading, Rewriting, Work, Writing
 from rewriter.app.cli.console_report import ConsoleReport, fix_command
 from rewriter.app.cli.options import limits_of, runtime_choice
-from rewriter.app.cli.output import check_stdout, model_to_stdout, print_message, style_of
-from rewriter.app.cli.progress_bar import progress
+from rewriter.app.cli.output import check_stdout, model_to_stdout, print_message, progress, style_of
 from rewriter.app.cli.selection import selected
 from rewriter.app.cli.settings import unused, vary
 from rewriter.app.report.terminal import profile_lines, summary_line
