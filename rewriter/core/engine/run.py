@@ -159,8 +159,7 @@ def _first_look(
     rules are tried at all is then part of what the log says.
     """
     look = Attempt(context, detail=detail, rewrites=False)
-    with context.facts.unedited():
-        log = Run(context, rules, limits, look, veto=veto, forecast=forecast).execute()
+    log = Run(context, rules, limits, look, veto=veto, forecast=forecast).execute()
     return None if look.would_fire or log.blocked or log.stops else log
 
 

@@ -12,8 +12,7 @@ nothing can be inferred and nothing that varies could contradict it (`derive.unc
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any
 from weakref import WeakValueDictionary
@@ -37,102 +36,12 @@ from rewriter.core.facts.derive import (
     output_facts,
     uncontested,
 )
-from rewriter.core.facts.infer import type_sources
 from rewriter.core.facts.shape_values import ShapeValue, join_values
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.scopes import Scope, bodies
 from rewriter.core.graph.values import constant_array
-from rewriter.core.language.dtypes import DTYPES
-from rewriter.core.language.operator_traits import BODIES, CASTS_BY_NUMBER, traits
+from rewriter.core.language.operator_traits import BODIES
 from rewriter.core.onnxfile.tensors import UNKNOWN_TYPE, Dim, TensorType, join, refine
-
-# The element type of a tensor, found without its shape: most operators give what their operand has.
-#
-# Most rules that look at a model in vain ask for element types and nothing else, and inferring the shapes of all that leads to
-# a tensor takes many times as long. What is found so is what inference finds; it is not kept among the facts, which would have
-# to follow the edits of a graph, so it serves only as long as nobody edits.
-
-
-class DtypeWalk:
-    """Walks from tensors to where element types are known.
-
-    Args:
-        index: of the graph, which nobody edits.
-        known: the element type of a tensor about which all was found already; None for another.
-        leaf: that of a tensor that no node makes, or a Constant; None where that takes more to tell.
-        functions: domains and names of the local functions.
-    """
-
-    def __init__(
-        self,
-        index: GraphIndex,
-        known: Callable[[gs.Tensor], int | None],
-        leaf: Callable[[gs.Tensor], int | None],
-        functions: Collection[tuple[str, str]],
-    ) -> None:
-        self._index = index
-        self._known = known
-        self._leaf = leaf
-        self._functions = functions
-        self._found: dict[int, tuple[int | None, gs.Tensor]] = {}  # with the tensors, so that no other one gets their id
-
-    def dtype(self, wanted: gs.Tensor) -> int | None:
-        """The element type; None where it must be inferred."""
-        found, tensor, way = self._found, wanted, list[gs.Tensor]()
-        dtype = None
-        while True:
-            if id(tensor) in found:
-                dtype = found[id(tensor)][0]
-                break
-            dtype = self._known(tensor)
-            if dtype is not None or not tensor.name:
-                break
-            node = self._index.producer(tensor)
-            if node is None or node.op == "Constant":
-                dtype = self._leaf(tensor)
-                break
-            found[id(tensor)] = None, tensor  # until it is known: who comes here again goes round in circles
-            way.append(tensor)
-            source = self._source(node, tensor)
-            if source is None:
-                dtype = self._own(node, tensor)
-                break
-            tensor = source
-        for passed in way:
-            found[id(passed)] = dtype, passed
-        return dtype
-
-    def _is_onnx(self, node: gs.Node) -> bool:
-        domain = node.domain or ""
-        return domain in ("", "ai.onnx") and (domain, node.op) not in self._functions
-
-    def _own(self, node: gs.Node, output: gs.Tensor) -> int | None:
-        """The element type that an operator has by itself or by an attribute."""
-        if len(node.outputs) != 1 or not self._is_onnx(node):
-            return None
-        kind = traits(node.op).dtype
-        if kind == "bool":
-            return _BOOL
-        if kind == "int64":
-            return _INT64 if len(node.inputs) == 1 and not node.attrs else None
-        if kind == "to" and (self._index.scope(node).opsets.get("") or 0) >= CASTS_BY_NUMBER:
-            to = node.attrs.get("to")
-            return to if isinstance(to, int) and to in DTYPES.values() else None
-        return None
-
-    def _source(self, node: gs.Node, output: gs.Tensor) -> gs.Tensor | None:
-        """The operand that has the same element type by the schema of the operator, be the shapes ever so wrong."""
-        op, known = node.op, traits(node.op)
-        if known.dtype not in ("first", "second") or not self._is_onnx(node):
-            return None
-        version = self._index.scope(node).opsets.get("")
-        places = [place for place, tensor in enumerate(node.outputs) if tensor is output]
-        if version is None or len(places) != 1 or (places[0] and known.shape != "split"):
-            return None
-        sources = type_sources(op, version, len(node.outputs))
-        at = sources[places[0]] if sources else None
-        return node.inputs[at] if at is not None and at < len(node.inputs) else None
-
 
 # Types that cross the border of a subgraph: from an `If`, `Loop` or `Scan` into its bodies and back.
 #
@@ -291,14 +200,12 @@ class Facts:
         self._contents: dict[int, tuple[int, object]] = {}  # of constants: mark, and what it stands for
         self._marks = itertools.count()
         self._repeats = Repeats()
-        self._walk: DtypeWalk | None = None
 
     # --- questions ---------------------------------------------------------------------------------------------------------
 
     def dtype(self, tensor: gs.Tensor) -> int | None:
         """Element type as TensorProto number; None when unknown or when this is a sequence, a map or an optional."""
-        walked = None if self._walk is None else self._walk.dtype(tensor)
-        return self.fact(tensor).type.dtype if walked is None else walked
+        return self.fact(tensor).type.dtype
 
     def shape(self, tensor: gs.Tensor) -> tuple[Dim, ...] | None:
         """Each dimension as length, name, or None for unknown; None as a whole when not even the rank is known."""
@@ -310,8 +217,6 @@ class Facts:
 
     def is_constant(self, tensor: gs.Tensor) -> bool:
         """Whether it is an initializer no caller overrides, a Constant node's output, or folds to a constant; loads nothing."""
-        if self._walk is not None and isinstance(tensor, gs.Constant) and self.index.producer(tensor) is None:
-            return tensor.name not in self.overridable
         return self.fact(tensor).mark is not None
 
     def constant(self, tensor: gs.Tensor) -> Array | None:
@@ -337,24 +242,6 @@ class Facts:
         """All that is known of a tensor."""
         found = self._facts.get(id(tensor))
         return self._find(tensor) if found is None else found
-
-    @contextmanager
-    def unedited(self) -> Iterator[None]:
-        """Nobody edits the graph meanwhile, so that not all that is found needs to be kept."""
-        self._walk = DtypeWalk(self.index, self._known_dtype, self._leaf_dtype, self._functions)
-        try:
-            yield
-        finally:
-            self._walk = None
-
-    def _known_dtype(self, tensor: gs.Tensor) -> int | None:
-        found = self._facts.get(id(tensor))
-        return None if found is None else found.type.dtype
-
-    def _leaf_dtype(self, tensor: gs.Tensor) -> int | None:
-        if self.index.producer(tensor) is not None:
-            return self.fact(tensor).type.dtype  # a Constant, which rests on nothing
-        return declared_type(tensor).dtype if isinstance(tensor, gs.Constant) or self.body_input(tensor) is None else None
 
     # --- finding -----------------------------------------------------------------------------------------------------------
 
