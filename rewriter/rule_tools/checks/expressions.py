@@ -210,10 +210,10 @@ class Types:
         message, helps = "nothing is equal to `nan`, less or greater", ("ask for it: isnan(x), or any(isnan(x))",)
         self.context.report("E206", message, span, "never true", helps=helps)
 
-    def op_param(self, op: ast.Op) -> None:
+    def op_param(self, op: ast.Op, accepted: tuple[str, ...] = ("op",)) -> None:
         """Reports `@name` as an operator where the name is no parameter for one."""
         found = self.scope.use(op.name, op.span)
-        if found is not None and found.type not in ("op", "any"):
+        if found is not None and found.type not in accepted:
             message = f"`{op.name}` is not a parameter of type `op`"
             helps = (f"declare it so: param {op.name}: op",)
             self.context.report("E213", message, op.span, f"this is {describe(found.type)}", helps=helps)
