@@ -29,6 +29,44 @@ NUMBER = """
 SQUEEZE = """
   <ir_version: 8, opset_import: ["": 11]>
   g (float[2,1,4] x) => (float[2,4] y) { y = Squeeze(x) }"""
+BOTH = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[2,3] x, float[2,3] z) => (float[2,3] y) <float zero = {0}> {
+    a = Greater(x, zero)  b = Greater(z, zero)  c = And(a, b)  y = Where(c, x, z)
+  }"""
+EITHER = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[2,3] x, float[2,3] z) => (float[2,3] y) <float zero = {0}> {
+    a = Greater(x, zero)  b = Greater(z, zero)  c = Or(a, b)  y = Where(c, x, z)
+  }"""
+CHOICE = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[2,3] x, float[2,3] z) => (float[2,3] y) <bool[3] mask = {0, 1, 1}> { y = Where(mask, x, z) }"""
+ROWS = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[3,4] x) => (float[2,4] y) <int64[2,1] i = {2, 0}> { y = GatherND(x, i) }"""
+PLACES = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[3,4] x) => (float[2] y) <int64[2,2] i = {2, 0, 1, 3}> { y = GatherND(x, i) }"""
+WHOLE = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[3,4] x) => (float[3,4] y) { i = Cast<to=6>(x)  y = Cast<to=1>(i) }"""
+TRUTH = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[3,4] x) => (float[3,4] y) { b = Cast<to=9>(x)  y = Cast<to=1>(b) }"""
+SLOPES = """
+  <ir_version: 8, opset_import: ["": 9]>
+  g (float[2,3,3,3] x) => (float[2,3,3,3] y) <float[3] s = {0.25, 0.5, 0.75}> { y = PRelu(x, s) }"""
+BORDER = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[1,2,6,6] x) => (float[1,2,3,3] y) {
+    y = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1], strides=[2,2], count_include_pad=1>(x)
+  }"""
+OVERHANG = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[1,2,6,6] x) => (float[1,2,4,4] y) {
+    y = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1], strides=[2,2], count_include_pad=1, ceil_mode=1>(x)
+  }"""
 VIEW = """
   <ir_version: 8, opset_import: ["": 17]>
   g (float[2,3,4] x) => (float[2,12] y) <int64[2] s = {2, 12}> { y = Reshape<allowzero=1>(x, s) }"""
@@ -48,6 +86,11 @@ WITNESSES = (
     Witness("TGT001", "onnx2torch", "onnx2torch 1.5.15", VIEW),
     Witness("TGT007", "tract", "tract 0.23.9", SQUEEZE),
     Witness("TGT013", "mnn", "MNN 3.6.1", NUMBER),
+    Witness("TGT013", "opencv", "OpenCV 4.14.0", NUMBER),
+    Witness("TGT019", "opencv", "OpenCV 4.14.0", OVERHANG),
+    Witness("TGT019", "opencv", "OpenCV 5.0.0", OVERHANG),
+    Witness("TGT029", "opencv", "OpenCV 4.14.0", CHOICE),
+    Witness("TGT029", "opencv", "OpenCV 5.0.0", CHOICE),
     Witness("TGT054", "opencv", "OpenCV 4.14.0", GELU),
     Witness("TGT054", "opencv", "OpenCV 5.0.0", GELU),
     Witness("TGT055", "opencv", "OpenCV 5.0.0", MASK),
@@ -55,4 +98,13 @@ WITNESSES = (
     Witness("TGT056", "opencv", "OpenCV 5.0.0", NEGATIVE),
     Witness("TGT057", "opencv", "OpenCV 5.0.0", MAGNITUDE),
     Witness("TGT058", "mnn", "MNN 3.6.1", REMAINDER),
+    Witness("TGT060", "opencv", "OpenCV 4.14.0", BOTH),
+    Witness("TGT061", "opencv", "OpenCV 4.14.0", EITHER),
+    Witness("TGT062", "opencv", "OpenCV 4.14.0", ROWS),
+    Witness("TGT063", "opencv", "OpenCV 4.14.0", PLACES),
+    Witness("TGT064", "opencv", "OpenCV 4.14.0", WHOLE),
+    Witness("TGT065", "opencv", "OpenCV 4.14.0", TRUTH),
+    Witness("TGT066", "opencv", "OpenCV 4.14.0", SLOPES),
+    Witness("TGT066", "opencv", "OpenCV 5.0.0", SLOPES),
+    Witness("TGT067", "opencv", "OpenCV 4.14.0", BORDER),
 )
