@@ -56,10 +56,10 @@ def static_shapes(model: Path) -> list[str]:
 def row(name: str, environment: str, consumer: Consumer, models: list[Path], *, is_static: bool) -> list[str]:
     """Asks one consumer; its line of the table on standard output, and the models that became worse."""
     rows = []
-    with TemporaryDirectory() as folder:
-        for model in models:
-            options = static_shapes(model) if is_static else []
-            verdicts = [asked(consumer, model)]
+    for model in models:
+        options = static_shapes(model) if is_static else []
+        verdicts = [asked(consumer, model)]
+        with TemporaryDirectory() as folder:
             paths = [model]
             for more in ([], ["--ask", "--consumer-env", environment]):
                 if [one.state for one in verdicts] == ["equal", "equal"]:
@@ -71,8 +71,6 @@ def row(name: str, environment: str, consumer: Consumer, models: list[Path], *, 
             if verdicts[-1].state != "equal":
                 line = f"{model.parent.parent.name}/{model.parent.name}: {' -> '.join(rows[-1][1])}: {verdicts[-1].reason}"
                 print(f"  {line}", file=sys.stderr, flush=True)
-            for path in paths[1:]:
-                path.unlink(missing_ok=True)
     reads = sum(states[0] not in ("rejects", "ends", "silent") for _, states in rows)
     right = [sum(states[step] == "equal" for _, states in rows) for step in range(3)]
     worse = [f"{model}: {' -> '.join(states)}" for model, states in rows if states[0] == "equal" and set(states) != {"equal"}]

@@ -67,6 +67,47 @@ OVERHANG = """
   g (float[1,2,6,6] x) => (float[1,2,4,4] y) {
     y = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1], strides=[2,2], count_include_pad=1, ceil_mode=1>(x)
   }"""
+COLUMNS = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,3] x) => (float[2,2] y) <int64[2] i = {0, 2}> { y = ai.onnx.ml.ArrayFeatureExtractor(x, i) }"""
+LABELS = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,3] x) => (float[1,2] y) <float[3] l = {5, 7, 9}> {
+    m = ArgMax<axis=1, keepdims=0>(x)  y = ai.onnx.ml.ArrayFeatureExtractor(l, m)
+  }"""
+REGRESSION = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,3] x) => (float[2,1] y) {
+    y = ai.onnx.ml.LinearRegressor<coefficients=[1.0, 2.0, 3.0], intercepts=[0.5]>(x)
+  }"""
+CLASSES = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,2] x) => (int64[2] l, float[2,2] y) {
+    l, y = ai.onnx.ml.LinearClassifier
+      <classlabels_ints=[4, 6], coefficients=[1.0, 2.0, 3.0, 1.0], intercepts=[0.5, 1.0], post_transform="SOFTMAX">(x)
+  }"""
+SCALES = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,3] x) => (float[2,3] y) {
+    y = ai.onnx.ml.Scaler<offset=[1.0, 2.0, 3.0], scale=[0.5, 1.5, 2.5]>(x)
+  }"""
+NORM1 = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,3] x) => (float[2,3] y) { y = ai.onnx.ml.Normalizer<norm="L1">(x) }"""
+NORM2 = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,3] x) => (float[2,3] y) { y = ai.onnx.ml.Normalizer<norm="L2">(x) }"""
+GAPS = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,2] x) => (float[2,2] y) {
+    y = ai.onnx.ml.Imputer<imputed_value_floats=[0.5, 1.0], replaced_value_float=nan>(x)
+  }"""
+CHANCES = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,2] x) => (int64[2] l, float[2,2] y) {
+    l, y = ai.onnx.ml.LinearClassifier
+      <classlabels_ints=[4, 6], coefficients=[1.0, 2.0, 3.0, 1.0], intercepts=[0.5, 1.0], post_transform="LOGISTIC">(x)
+  }"""
 VIEW = """
   <ir_version: 8, opset_import: ["": 17]>
   g (float[2,3,4] x) => (float[2,12] y) <int64[2] s = {2, 12}> { y = Reshape<allowzero=1>(x, s) }"""
@@ -103,8 +144,58 @@ WITNESSES = (
     Witness("TGT062", "opencv", "OpenCV 4.14.0", ROWS),
     Witness("TGT063", "opencv", "OpenCV 4.14.0", PLACES),
     Witness("TGT064", "opencv", "OpenCV 4.14.0", WHOLE),
+    Witness("TGT065", "mnn", "MNN 3.6.1", TRUTH),
     Witness("TGT065", "opencv", "OpenCV 4.14.0", TRUTH),
+    Witness("TGT066", "mnn", "MNN 3.6.1", SLOPES),
     Witness("TGT066", "opencv", "OpenCV 4.14.0", SLOPES),
     Witness("TGT066", "opencv", "OpenCV 5.0.0", SLOPES),
     Witness("TGT067", "opencv", "OpenCV 4.14.0", BORDER),
+    Witness("TGT068", "mnn", "MNN 3.6.1", COLUMNS),
+    Witness("TGT068", "onnx2torch", "onnx2torch 1.5.15", COLUMNS),
+    Witness("TGT068", "opencv", "OpenCV 4.14.0", COLUMNS),
+    Witness("TGT068", "opencv", "OpenCV 5.0.0", COLUMNS),
+    Witness("TGT068", "openvino", "OpenVINO 2026.4.1", COLUMNS),
+    Witness("TGT069", "mnn", "MNN 3.6.1", LABELS),
+    Witness("TGT069", "onnx2torch", "onnx2torch 1.5.15", LABELS),
+    Witness("TGT069", "opencv", "OpenCV 4.14.0", LABELS),
+    Witness("TGT069", "opencv", "OpenCV 5.0.0", LABELS),
+    Witness("TGT069", "openvino", "OpenVINO 2026.4.1", LABELS),
+    Witness("TGT080", "mnn", "MNN 3.6.1", REGRESSION),
+    Witness("TGT080", "onnx2torch", "onnx2torch 1.5.15", REGRESSION),
+    Witness("TGT080", "opencv", "OpenCV 4.14.0", REGRESSION),
+    Witness("TGT080", "opencv", "OpenCV 5.0.0", REGRESSION),
+    Witness("TGT080", "openvino", "OpenVINO 2026.4.1", REGRESSION),
+    Witness("TGT080", "qnn", "QNN 2.7.0", REGRESSION),
+    Witness("TGT081", "mnn", "MNN 3.6.1", CLASSES),
+    Witness("TGT081", "onnx2torch", "onnx2torch 1.5.15", CLASSES),
+    Witness("TGT081", "opencv", "OpenCV 4.14.0", CLASSES),
+    Witness("TGT081", "opencv", "OpenCV 5.0.0", CLASSES),
+    Witness("TGT081", "openvino", "OpenVINO 2026.4.1", CLASSES),
+    Witness("TGT082", "mnn", "MNN 3.6.1", CHANCES),
+    Witness("TGT082", "onnx2torch", "onnx2torch 1.5.15", CHANCES),
+    Witness("TGT082", "opencv", "OpenCV 4.14.0", CHANCES),
+    Witness("TGT082", "opencv", "OpenCV 5.0.0", CHANCES),
+    Witness("TGT082", "openvino", "OpenVINO 2026.4.1", CHANCES),
+    Witness("TGT083", "mnn", "MNN 3.6.1", SCALES),
+    Witness("TGT083", "onnx2torch", "onnx2torch 1.5.15", SCALES),
+    Witness("TGT083", "opencv", "OpenCV 4.14.0", SCALES),
+    Witness("TGT083", "opencv", "OpenCV 5.0.0", SCALES),
+    Witness("TGT083", "openvino", "OpenVINO 2026.4.1", SCALES),
+    Witness("TGT083", "qnn", "QNN 2.7.0", SCALES),
+    Witness("TGT083", "tract", "tract 0.23.9", SCALES),
+    Witness("TGT084", "mnn", "MNN 3.6.1", NORM1),
+    Witness("TGT084", "onnx2torch", "onnx2torch 1.5.15", NORM1),
+    Witness("TGT084", "opencv", "OpenCV 4.14.0", NORM1),
+    Witness("TGT084", "opencv", "OpenCV 5.0.0", NORM1),
+    Witness("TGT085", "mnn", "MNN 3.6.1", NORM2),
+    Witness("TGT085", "onnx2torch", "onnx2torch 1.5.15", NORM2),
+    Witness("TGT085", "opencv", "OpenCV 4.14.0", NORM2),
+    Witness("TGT085", "opencv", "OpenCV 5.0.0", NORM2),
+    Witness("TGT086", "mnn", "MNN 3.6.1", GAPS),
+    Witness("TGT086", "onnx2torch", "onnx2torch 1.5.15", GAPS),
+    Witness("TGT086", "opencv", "OpenCV 4.14.0", GAPS),
+    Witness("TGT086", "opencv", "OpenCV 5.0.0", GAPS),
+    Witness("TGT086", "openvino", "OpenVINO 2026.4.1", GAPS),
+    Witness("TGT086", "qnn", "QNN 2.7.0", GAPS),
+    Witness("TGT086", "tract", "tract 0.23.9", GAPS),
 )
