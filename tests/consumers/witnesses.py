@@ -108,6 +108,11 @@ CHANCES = """
     l, y = ai.onnx.ml.LinearClassifier
       <classlabels_ints=[4, 6], coefficients=[1.0, 2.0, 3.0, 1.0], intercepts=[0.5, 1.0], post_transform="LOGISTIC">(x)
   }"""
+LIMITS = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[1,6,4] b, float[1,1,6] s) => (int64[K,3] y) <int64 most = {3}, float overlap = {0.5}> {
+    y = NonMaxSuppression(b, s, most, overlap)
+  }"""
 VIEW = """
   <ir_version: 8, opset_import: ["": 17]>
   g (float[2,3,4] x) => (float[2,12] y) <int64[2] s = {2, 12}> { y = Reshape<allowzero=1>(x, s) }"""
@@ -200,4 +205,5 @@ WITNESSES = (
     Witness("TGT086", "openvino", "OpenVINO 2026.4.1", GAPS),
     Witness("TGT086", "qnn", "QNN 2.7.0", GAPS),
     Witness("TGT086", "tract", "tract 0.23.9", GAPS),
+    Witness("TGT087", "tract", "tract 0.23.9", LIMITS),
 )
