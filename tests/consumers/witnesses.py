@@ -51,6 +51,9 @@ PLACES = """
 WHOLE = """
   <ir_version: 8, opset_import: ["": 17]>
   g (float[3,4] x) => (float[3,4] y) { i = Cast<to=6>(x)  y = Cast<to=1>(i) }"""
+THIRDS = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[3,4] x) => (float[3,4] y) <float three = {3}> { m = Mul(x, three)  i = Cast<to=6>(m)  y = Cast<to=1>(i) }"""
 TRUTH = """
   <ir_version: 8, opset_import: ["": 17]>
   g (float[3,4] x) => (float[3,4] y) { b = Cast<to=9>(x)  y = Cast<to=1>(b) }"""
@@ -113,6 +116,9 @@ LIMITS = """
   g (float[1,6,4] b, float[1,1,6] s) => (int64[K,3] y) <int64 most = {3}, float overlap = {0.5}> {
     y = NonMaxSuppression(b, s, most, overlap)
   }"""
+CLIPPED = """
+  <ir_version: 8, opset_import: ["": 9]>
+  g (float[2,3,4,4] x) => (float[2,3,4,4] y) { y = Clip<min=-0.25, max=0.5>(x) }"""
 VIEW = """
   <ir_version: 8, opset_import: ["": 17]>
   g (float[2,3,4] x) => (float[2,12] y) <int64[2] s = {2, 12}> { y = Reshape<allowzero=1>(x, s) }"""
@@ -150,6 +156,7 @@ WITNESSES = (
     Witness("TGT062", "opencv", "OpenCV 4.14.0", ROWS),
     Witness("TGT063", "opencv", "OpenCV 4.14.0", PLACES),
     Witness("TGT064", "opencv", "OpenCV 4.14.0", WHOLE),
+    Witness("TGT064", "qnn", "QNN 2.7.0", THIRDS),
     Witness("TGT065", "mnn", "MNN 3.6.1", TRUTH),
     Witness("TGT065", "opencv", "OpenCV 4.14.0", TRUTH),
     Witness("TGT066", "mnn", "MNN 3.6.1", SLOPES),
@@ -206,4 +213,5 @@ WITNESSES = (
     Witness("TGT086", "qnn", "QNN 2.7.0", GAPS),
     Witness("TGT086", "tract", "tract 0.23.9", GAPS),
     Witness("TGT087", "tract", "tract 0.23.9", LIMITS),
+    Witness("TGT088", "qnn", "QNN 2.7.0", CLIPPED),
 )
