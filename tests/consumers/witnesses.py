@@ -119,6 +119,9 @@ LIMITS = """
 CLIPPED = """
   <ir_version: 8, opset_import: ["": 9]>
   g (float[2,3,4,4] x) => (float[2,3,4,4] y) { y = Clip<min=-0.25, max=0.5>(x) }"""
+CUT = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[N,2,8,8] x) => (float[N,2,8,6] y) <int64[8] l = {0, 0, 2, -1, 0, 0, -2, -1}> { y = Pad(x, l) }"""
 VIEW = """
   <ir_version: 8, opset_import: ["": 17]>
   g (float[2,3,4] x) => (float[2,12] y) <int64[2] s = {2, 12}> { y = Reshape<allowzero=1>(x, s) }"""
@@ -214,4 +217,6 @@ WITNESSES = (
     Witness("TGT086", "tract", "tract 0.23.9", GAPS),
     Witness("TGT087", "tract", "tract 0.23.9", LIMITS),
     Witness("TGT088", "qnn", "QNN 2.7.0", CLIPPED),
+    Witness("TGT089", "mnn", "MNN 3.6.1", CUT),
+    Witness("TGT089", "tract", "tract 0.23.9", CUT),
 )
