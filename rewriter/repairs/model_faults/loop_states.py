@@ -22,7 +22,7 @@ def unchanged_states(context: Context) -> list[str]:
 
 
 def read_before_loops(rewriting: Rewriting) -> None:
-    """The readers of such a state, in the body and behind the loop, read its value before the loop."""
+    """The readers of such a state, in the body and after the loop, read its value before the loop."""
     for state, initial in list(_states(rewriting.context)):
         rewriting.edits.replace_uses(state, initial)
 

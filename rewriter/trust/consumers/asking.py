@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import load
 from rewriter.core.isolation.budget import current
 from rewriter.core.isolation.child import Crashed, NoAnswer
 from rewriter.core.isolation.limited_program import run_program
+from rewriter.core.onnxfile.external_data import is_external, tensors_of
 from rewriter.core.onnxfile.write import temporary_folder
 from rewriter.trust.consumers.consumer_verdict import Consumer, State, Verdict
 from rewriter.trust.proof.judges import SESSION
@@ -100,6 +102,43 @@ def ask(consumer: Consumer, path: Path, given: Mapping[str, Any] | None = None) 
         if "fails" in answer:
             return Verdict(consumer.version, "fails", _reason(answer["fails"], words))
         return Verdict(consumer.version, "equal" if runs else "reads")
+
+
+class ConsumerSession:
+    """A model in a consumer, run as a session of ONNX Runtime is: `compare --ask`. Each run is a process of its own.
+
+    Raises:
+        RewriterError: the model has external data.
+    """
+
+    def __init__(self, consumer: Consumer, model: onnx.ModelProto) -> None:
+        if any(map(is_external, tensors_of(model))):
+            raise RewriterError(f"models with external data do not run in {consumer.version} here; use `check --ask`")
+        self._consumer = consumer
+        self._model = model
+
+    def run(self, names: Sequence[str], feed: Feed) -> list[Any]:
+        """The outputs of these names.
+
+        Raises:
+            CannotRun: the consumer rejects the model, fails or does not answer.
+        """
+        inputs = [info.name for info in declared_inputs(self._model)]
+        outputs = [info.name for info in self._model.graph.output]
+        with temporary_folder() as folder:
+            path = folder / "model.onnx"
+            path.write_bytes(self._model.SerializeToString())
+            np.savez(folder / "inputs_0.npz", **{f"in_{place}": feed[name] for place, name in enumerate(inputs)})
+            try:
+                answer, words = _answer(
+                    self._consumer, folder, {"model": str(path), "inputs": inputs, "outputs": outputs, "feeds": 1}
+                )
+            except NoAnswer as error:
+                raise CannotRun(error.sentence(self._consumer.version)) from error
+            if (said := answer.get("rejected", answer.get("fails"))) is not None:
+                raise CannotRun(f"{self._consumer.version}: {_reason(said, words)}")
+            with np.load(folder / "outputs_0.npz", allow_pickle=False) as found:
+                return [found[f"out_{outputs.index(name)}"] for name in names]
 
 
 def _answer(consumer: Consumer, folder: Path, request: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

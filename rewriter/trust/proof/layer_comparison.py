@@ -32,7 +32,7 @@ from rewriter.trust.proof.judges import PLAIN, SESSION, NoAnswer, Session
 from rewriter.trust.proof.models.equivalence import RECORDED, SAYING
 from rewriter.trust.proof.models.guard import first_bad
 from rewriter.trust.proof.models.model_inputs import LARGE, LIMITS, Feed, FeedSet, declared_inputs, feed_sets, recorded_feed
-from rewriter.trust.proof.models.model_runs import CannotRun, Outputs, runtime_version, runtimes
+from rewriter.trust.proof.models.model_runs import CannotRun, Outputs, Ready, Runs, runtime_version, runtimes
 from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, differences
 
 Feeds = tuple[Feed, Feed]
@@ -144,20 +144,22 @@ class Half:
         model: with its weights, or references to external data.
         file: of the model; external data are looked for next to it.
         runtime: "ONNX Runtime" or "onnx.reference".
+        consumer: makes a model ready in another runtime than these; None: in `runtime`.
 
     Raises:
         RewriterError: external data are missing or lead out of the folder.
     """
 
-    def __init__(self, model: onnx.ModelProto, file: Path, runtime: str) -> None:
+    def __init__(self, model: onnx.ModelProto, file: Path, runtime: str, consumer: Ready | None = None) -> None:
         self.model = model
         self.file = file
+        self._consumer = consumer
         self.runtime = runtime
         self.blocked: list[RefusedNode] = []
         self.folder = file.absolute().parent
         self._parts = Whole(model)
         self._lost: set[str] = set()
-        self._whole: Session | None = None  # the session of the model as a whole
+        self._whole: Runs | None = None  # the session of the model as a whole
         for tensor in external_data.tensors_of(model):
             if external_data.is_external(tensor):
                 with external_data.opened(self.folder, external_data.reference(tensor).location):
@@ -275,16 +277,18 @@ class Half:
         except Exception as error:
             raise CannotRun(onnx_runtime.reason(error)) from error
 
-    def _session(self, part: onnx.ModelProto) -> Session:
+    def _session(self, part: onnx.ModelProto) -> Runs:
         if part is not self.model:
             return self._made_ready(part)
         if self._whole is None:
             self._whole = self._made_ready(part)
         return self._whole
 
-    def _made_ready(self, part: onnx.ModelProto) -> Session:
+    def _made_ready(self, part: onnx.ModelProto) -> Runs:
         if expands_too_much(part):
             raise NoAnswer(f"was not asked, since {TOLD}")
+        if self._consumer is not None:
+            return self._consumer(part)
         runtime = PLAIN if self.runtime == SESSION else self.runtime  # an optimization may compute a tensor in another way
         return Session(part.SerializeToString(), self.folder, runtime)
 
@@ -432,7 +436,15 @@ kernels for one operator add up in different orders.
 
 
 def compare_models(
-    one: Path, other: Path, *, inputs: str | None, rtol: float, atol: float, memory: int, layers: bool
+    one: Path,
+    other: Path,
+    *,
+    inputs: str | None,
+    rtol: float,
+    atol: float,
+    memory: int,
+    layers: bool,
+    consumer: tuple[str, Ready] | None = None,
 ) -> Comparison:
     """Runs two models on the same inputs.
 
@@ -443,16 +455,19 @@ def compare_models(
         atol: absolute.
         memory: bytes that fetched tensors may take at a time.
         layers: compare all tensors that have a counterpart, even if the outputs agree.
+        consumer: another runtime for the second model, by its name with its version, and what makes a model ready in it.
 
     Raises:
         RewriterError: a file is no model, inputs cannot be made up or do not fit.
     """
     protos = _model(one), _model(other)
     runtime = runtimes()[0]
-    halves = Half(protos[0], one, runtime), Half(protos[1], other, runtime)
-    bound = Bound(ulps=ULPS, rtol=rtol, atol=atol, eps=max(map(coarsest_eps, protos)))
+    title, ready = consumer or ("", None)
+    halves = Half(protos[0], one, runtime), Half(protos[1], other, runtime, ready)
+    bound = Bound(ulps=ULPS, rtol=rtol, atol=atol, eps=max(map(coarsest_eps, protos)), loose=ready is not None)
     recorded = recorded_feed(inputs, protos[0]) if inputs else None
-    found = Comparison(runtime_version(runtime), inputs or "random", [], bound, (halves[0].blocked, halves[1].blocked))
+    version = runtime_version(runtime) + (f" for A, {title} for B" if title else "")
+    found = Comparison(version, inputs or "random", [], bound, (halves[0].blocked, halves[1].blocked))
     first, differing = _outputs(found, halves, _rounds(halves, recorded), bound)
     for half in halves:
         half.release()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import onnx
@@ -29,6 +29,16 @@ MOST_BYTES_FOR_REFERENCE = 1 << 25
 """Bytes of a model that is run by onnx.reference, which is slow and made for tests of single operators."""
 
 Outputs = dict[str, Any]
+
+
+class Runs(Protocol):
+    """A model made ready in a runtime."""
+
+    def run(self, names: list[str], feed: Feed, /) -> Sequence[Any]: ...
+
+
+Ready = Callable[[onnx.ModelProto], Runs]
+"""Makes a model ready in a runtime other than `runtimes()`."""
 
 
 class CannotRun(RewriterError):
