@@ -24,8 +24,8 @@ class Blessing:
 
     Attributes:
         result: how the test ends as it is.
-            before: the text of the file; `span` is the place of the expected model in it.
-            text: the new expected model.
+        before: the text of the file; `span` is the place of the expected model in it.
+        text: the new expected model.
         diff: lines that show the change.
     """
 

@@ -24,10 +24,10 @@ class Region:
     """One change. Nodes are numbers in `graphs.one` or, for `added`, in `graphs.other`; each tensor has its name in its graph.
 
     Attributes:
-            removed, added: nodes that only one graph has.
-            attributes: by node that stays and name, the new value; None if the attribute is removed.
-            operands: by node that stays and position, the tensor that it reads in the other graph.
-            redirects: by tensor, the tensor that its readers read in the other graph.
+        removed, added: nodes that only one graph has.
+        attributes: by node that stays and name, the new value; None if the attribute is removed.
+        operands: by node that stays and position, the tensor that it reads in the other graph.
+        redirects: by tensor, the tensor that its readers read in the other graph.
     """
 
     graphs: ComparedGraphs

@@ -26,10 +26,10 @@ class NewPack:
     """What a pack is called.
 
     Attributes:
-            name: the name of the entry point, as in pack:NAME.
-            distribution: the name that pip installs.
-            package: the name of the Python package.
-            code: the code of the first rule.
+        name: the name of the entry point, as in pack:NAME.
+        distribution: the name that pip installs.
+        package: the name of the Python package.
+        code: the code of the first rule.
     """
 
     name: str
@@ -47,7 +47,7 @@ def named(name: str) -> NewPack:
     """The names of a pack. Its codes begin unlike the codes of the shipped rules, which the names of their files show.
 
     Raises:
-            RewriterError: no package can have this name.
+        RewriterError: no package can have this name.
     """
     short = name.removesuffix("-rules")
     package = f"{short.replace('-', '_')}_rules"

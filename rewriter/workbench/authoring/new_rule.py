@@ -41,7 +41,7 @@ def model_text(model: onnx.ModelProto) -> str:
     """The lines of a model, its header on the first one, indented by two blanks.
 
     Raises:
-            RewriterError: ONNX text, or a rule file, cannot express the model.
+        RewriterError: ONNX text, or a rule file, cannot express the model.
     """
     lines = str(onnx.printer.to_text(model)).strip().splitlines()
     end = lines.index(">") if lines[0] == "<" and ">" in lines else -1
@@ -90,10 +90,10 @@ def around_nodes(
 
     Args:
         model: is not changed.
-            names: names of the nodes, or of tensors that they make.
+        names: names of the nodes, or of tensors that they make.
         depth: steps along tensors, against their direction as well; nodes in other bodies are not reached.
-            rules: the rules that must fire in the part as before when its weights are smaller.
-            runtime: whether to run ONNX Runtime, to see if the part with smaller weights loads.
+        rules: the rules that must fire in the part as before when its weights are smaller.
+        runtime: whether to run ONNX Runtime, to see if the part with smaller weights loads.
 
     Raises:
         RewriterError: there is no such node.
@@ -161,15 +161,15 @@ def new_rule(
 
     Args:
         model: as an exporter wrote it.
-            code: code of the rule.
-            name: name of the node, or of a tensor that it makes.
-            depth: how many steps away from it a node may be.
-            rules: the existing rules.
-            origin: name of the model in the text.
-            runtime: whether to run ONNX Runtime on the part.
+        code: code of the rule.
+        name: name of the node, or of a tensor that it makes.
+        depth: how many steps away from it a node may be.
+        rules: the existing rules.
+        origin: name of the model in the text.
+        runtime: whether to run ONNX Runtime on the part.
 
     Raises:
-            RewriterError: the code is malformed or taken, there is no such node, or no pattern can express these nodes.
+        RewriterError: the code is malformed or taken, there is no such node, or no pattern can express these nodes.
     """
     check_code(code, rules)
     part, (root,) = around_nodes(model, [name], depth, rules, runtime=runtime)

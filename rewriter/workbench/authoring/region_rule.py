@@ -47,9 +47,9 @@ class RegionRule:
     """The parts of a rule that turns the first graph into the second in one region.
 
     Attributes:
-            nodes: nodes of the first graph that are in the pattern.
-            guesses: sentences about facts that the two models do not decide.
-            guard: a condition that no longer holds once the rule has fired; "" if the pattern itself no longer matches.
+        nodes: nodes of the first graph that are in the pattern.
+        guesses: sentences about facts that the two models do not decide.
+        guard: a condition that no longer holds once the rule has fired; "" if the pattern itself no longer matches.
     """
 
     def __init__(
@@ -64,15 +64,15 @@ class RegionRule:
     ) -> None:
         """
         Args:
-                region: the change that the rule makes.
-                types: types of the tensors of the first model, by name.
-                version: opset of ONNX's operators.
-                with_neighbours: the pattern also has the nodes next to the change.
-                with_attributes: the pattern has every attribute, for a rule that does not yet change anything.
-                inline: the body of the one removed node, which replaces it.
+            region: the change that the rule makes.
+            types: types of the tensors of the first model, by name.
+            version: opset of ONNX's operators.
+            with_neighbours: the pattern also has the nodes next to the change.
+            with_attributes: the pattern has every attribute, for a rule that does not yet change anything.
+            inline: the body of the one removed node, which replaces it.
 
         Raises:
-                RewriterError: no rule can express the change; the text says what is missing.
+            RewriterError: no rule can express the change; the text says what is missing.
         """
         self._region, self._types, self._version = region, types, version
         self.one, self.other = region.graphs.one, region.graphs.other
@@ -120,11 +120,11 @@ class RegionRule:
         """The rule without tests.
 
         Args:
-                code: code of the rule.
-                header: entries of the header.
-                fix: the sentence of the doc comment that says what the rule does.
-                guesses: guesses in addition to the guesses about the region.
-                where: conditions in addition to the conditions of the region.
+            code: code of the rule.
+            header: entries of the header.
+            fix: the sentence of the doc comment that says what the rule does.
+            guesses: guesses in addition to the guesses about the region.
+            where: conditions in addition to the conditions of the region.
         """
         yield from doc_comment(next((line.split('"')[1] for line in header if line.startswith("exporter")), ""), fix)
         yield f"rule {code} {slug_of(self.one.nodes[number] for number in self.nodes)}"

@@ -85,14 +85,14 @@ def rules_of_pair(
 
     Args:
         before, after: a model and its repair.
-            code: code of the first rule; the codes of further rules count up from it.
-            depth: how many steps around the change the models of the tests reach.
-            rules: the existing rules.
-            origins: names of the models in the text.
-            runtime: whether to run ONNX Runtime.
+        code: code of the first rule; the codes of further rules count up from it.
+        depth: how many steps around the change the models of the tests reach.
+        rules: the existing rules.
+        origins: names of the models in the text.
+        runtime: whether to run ONNX Runtime.
 
     Raises:
-            RewriterError: the models are the same, differ in their inputs or outputs, or no rule can express the difference.
+        RewriterError: the models are the same, differ in their inputs or outputs, or no rule can express the difference.
     """
     one, other = before.to_proto(), after.to_proto()
     for proto, model in ((one, before), (other, after)):

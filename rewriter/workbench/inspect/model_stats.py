@@ -1,6 +1,6 @@
 """The costs of a model and the contents of its weights: parameters, multiplications and bytes by node and by module.
 
-Shapes are derived from the inputs. A dimension with a name, or with neither, counts as 1, unless `--static` sets it.
+Shapes are derived from the inputs. A dimension without a length counts as 1, unless `--static` sets it.
 """
 
 from __future__ import annotations
@@ -150,9 +150,9 @@ class Cost:
 
     Attributes:
         nodes, parameters: numbers; a weight counts where it is first read.
-            weights, results: bytes of these parameters, and of the outputs of the nodes.
+        weights, results: bytes of these parameters, and of the outputs of the nodes.
         macs: multiplications that are added up.
-            unknown: nodes whose shapes are unknown.
+        unknown: nodes whose shapes are unknown.
     """
 
     nodes: int = 0
@@ -186,8 +186,8 @@ class WeightStats:
     """The contents of one weight; numbers are None if it has none, as in texts, and `problem` says why it was not read.
 
     Attributes:
-            channels, constant, dead: for a weight with several dimensions that one node reads: the number of entries along its axis
-                of outputs, the number of entries with all numbers equal, and with all numbers 0.
+        channels, constant, dead: for a weight with several dimensions that one node reads: how many entries its axis of outputs
+            has, in how many of them all numbers are equal, and in how many 0.
     """
 
     name: str
@@ -234,7 +234,7 @@ def model_stats(model: Model, static: Static = (), *, weights: bool = True) -> M
     """The costs of a model; with `weights` also the contents of its weights, which are read one after the other.
 
     Raises:
-            RewriterError: an input cannot have the shape in `static`.
+        RewriterError: an input cannot have the shape in `static`.
     """
     fix_shapes(model.graph, static)
     index = GraphIndex(model.graph)

@@ -79,9 +79,9 @@ class ModelSummary:
 
     Attributes:
         size: bytes of the model file.
-            exporter: the exporter, and the evidence for it.
-            listed: how many initializers are also inputs; `inputs` does not contain these.
-            operators: how often each occurs, in all graphs, as "domain.Op" outside of the default domain.
+        exporter: the exporter, and the evidence for it.
+        listed: how many initializers are also inputs; `inputs` does not contain these.
+        operators: how often each occurs, in all graphs, as "domain.Op" outside of the default domain.
         initializers, constants: weights, and tensors in attributes of nodes.
         typed: how many intermediate tensors have a declared type.
     """

@@ -52,9 +52,9 @@ def viewed_model(path: Path, stats: ModelStats, notes: Iterable[NodeNote] = ()) 
     """A model in the form that the page reads.
 
     Args:
-            path: the model's file; weights are not read, and the page shows only their type and shape.
+        path: the model's file; weights are not read, and the page shows only their type and shape.
         stats: costs of the nodes and types of their outputs.
-            notes: notes on its nodes; the place is a path as `rewriter show` prints it ("main", "main/If_3.then_branch").
+        notes: notes on its nodes; the place is a path as `rewriter show` prints it ("main", "main/If_3.then_branch").
 
     Raises:
         RewriterError: the file is missing or no ONNX model.

@@ -54,7 +54,7 @@ def dtype(editing: Editing, text: str) -> None:
     """`NAME=TYPE`: an input or output gets another element type; a Cast connects it with the rest of the model.
 
     Raises:
-            RewriterError: the name is no input or output, or is both, or there is no such type.
+        RewriterError: the name is no input or output, or is both, or there is no such type.
     """
     graph = editing.graph
     ports = {tensor.name: tensor for tensor in (*graph.outputs, *graph.inputs)}

@@ -182,7 +182,7 @@ def strip(editing: Editing, text: str) -> None:
     """Removes doc strings, metadata, declarations of inner tensors, or the names of nodes: a list of these words.
 
     Raises:
-            RewriterError: the list contains another word.
+        RewriterError: the list contains another word.
     """
     kinds = [word.strip() for word in text.split(",") if word.strip()]
     if not kinds or (unknown := [word for word in kinds if word not in KINDS]):

@@ -46,7 +46,7 @@ def array(text: str, name: str, dtype: np.dtype[Any] | None) -> np.ndarray[Any, 
     """`@FILE.npy`, `@FILE.npz` (the array of this name), a number or a list.
 
     Raises:
-            RewriterError: the file cannot be read or lacks the array, or the text is no value.
+        RewriterError: the file cannot be read or lacks the array, or the text is no value.
     """
     if text.startswith(FILE):
         return _array_of_file(Path(text.removeprefix(FILE)), name)
@@ -170,7 +170,7 @@ def insert_after(editing: Editing, text: str) -> None:
     constant of T's type, and `@FILE.npy` is the array in a file.
 
     Raises:
-            RewriterError: the text cannot be parsed, or an operand does not exist.
+        RewriterError: the text cannot be parsed, or an operand does not exist.
     """
     parts, graph = editing.parts, editing.graph
     name, call = pair(text, "TENSOR=Operator<attribute=value>(_, ...)", lambda n: n in parts.tensors or n in parts.nodes)

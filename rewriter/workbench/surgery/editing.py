@@ -20,12 +20,12 @@ class Editing:
     """A model that is edited step by step.
 
     Attributes:
-            model: the model as it is now; a step may replace it.
-            with_children: whether everything computed from a dropped node is dropped as well.
-            types: types of new outputs, by name, that cannot be determined from the model.
-            did: a line for each step.
-            renamed: by the name that an input or output has now, the name that it had.
-            same: whether the steps so far leave the output values unchanged.
+        model: the model as it is now; a step may replace it.
+        with_children: whether everything computed from a dropped node is dropped as well.
+        types: types of new outputs, by name, that cannot be determined from the model.
+        did: a line for each step.
+        renamed: by the name that an input or output has now, the name that it had.
+        same: whether the steps so far leave the output values unchanged.
     """
 
     def __init__(self, model: Model, *, with_children: bool = False) -> None:
@@ -61,8 +61,8 @@ class Editing:
     def part(self, tensor: gs.Tensor, name: str) -> tuple[gs.Tensor, gs.Tensor]:
         """Makes room for a node between the maker of a tensor and its readers; returns the operand and the output of the node.
 
-        One of the two is a new tensor of this name: an input of the model stays what callers pass, and any other tensor stays what
-        its readers read.
+        One of the two is a new tensor of this name: an input of the model stays what callers pass, and any other tensor stays
+        what its readers read.
         """
         maker, new = self.index.producer(tensor), new_variable(self.index.names.fresh(name))
         if maker is not None:
