@@ -87,7 +87,7 @@ def judge(result: Model, before: Callable[[], Sequence[Model]], *, runtime: bool
 
 
 Numbers = Callable[[Candidate, int], Agreement]
-"""Compares the outputs of a result, given the size of models that are run."""
+"""Compares the outputs of a result; the number is the size of models that are run."""
 
 
 @record(frozen=True, slots=True)

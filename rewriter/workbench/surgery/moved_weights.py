@@ -25,7 +25,7 @@ from rewriter.workbench.surgery.opened import Opened
 
 _STRING = 8
 _WHOLE = frozenset((6, 7))
-"""Element types of shapes and axes: shape inference reads them, and ONNX Runtime does not look them up in other files for it."""
+"""Element types of shapes and axes: shape inference reads them, and ONNX Runtime looks up no other files for it."""
 _SIZES = frozenset(("Range", "Resize", "Upsample"))
 """Operators that have such operands of other types: bounds of a range, scales."""
 
