@@ -56,7 +56,7 @@ def joined(tokens: Sequence[Token], place: Place) -> str:
 
 
 def pieces(tokens: Sequence[Token]) -> list[tuple[int, int]]:
-    """The runs of tokens that end with a comma (or the line): where a header may be broken, as positions from and to."""
+    """The runs of tokens that end with a comma (or the line), as positions from and to: a header may be broken after each."""
     ends = [at + 1 for at, token in enumerate(tokens[:-1]) if token.type == "COMMA"]
     return list(zip([0, *ends], [*ends, len(tokens)], strict=True))
 
@@ -475,7 +475,7 @@ def _fence(token: Token) -> str:
     return f"~~~{body}\n~~~" if newline and not last.strip() else str(token)
 
 
-# The layout of a table: cells below each other, a row on a line, or on more where all rows would be too long for one.
+# The layout of a table: cells below each other, a row on one line, or on several if all rows would be too long for one.
 
 
 INDENT, FURTHER = 2, 6

@@ -68,7 +68,7 @@ class CheckContext:
         return ast.Span(*found.span()) if found else span
 
     def phrase(self, versions: Sequence[int]) -> str:
-        """`13..`, `..8`, `9..12`, `7 and 13..`: open where the rule's own range is open."""
+        """`13..`, `..8`, `9..12`, `7 and 13..`: open at the ends at which the rule's own range is open."""
         parts = []
         for first, last in _runs(versions):
             at_start = first == self.declared[0] and self._open_start()

@@ -40,14 +40,14 @@ class FirstNo:
     """One question of a rule whose answer was no, "unknown", or an error.
 
     Attributes:
-        stage: which part of the rule asked; the parts are asked in the order of `STAGES`.
-        kind: what sort of question: "opset", "inside", "operator", "operands", "distinct", "same node", "scope", "outputs",
+        stage: the part of the rule that contains the question; the parts are tested in the order of `STAGES`.
+        kind: the kind of question: "opset", "inside", "operator", "operands", "distinct", "same node", "scope", "outputs",
             "unused output", "attribute", "operand", "made by", "consumer", "constant", "value", "same", "type", "rank",
             "dimension", "run", "private", "where", "rewrite", "search", "interface".
         depth: how far the rule got; the larger, the nearer to firing.
         asked: the question, mostly in the rule's own text.
         found: the value in the model.
-        line: line of the rule file that asks.
+        line: line of the question in the rule file.
         node: name of the node of the question, "" for none.
         unknown: whether the answer is not "no" but "unknown"; `remedy` is the way to make it known, or "".
         error: whether the question raised an error.
@@ -97,7 +97,7 @@ class Later:
 
 @record(frozen=True, slots=True)
 class Earlier:
-    """A place where the rule would fire, had not another rule fired there first."""
+    """A place where the rule would fire if another rule had not fired there first."""
 
     place: str
     node: str
@@ -113,7 +113,7 @@ class Explanation:
         rule, title, path, line: the rule and its place in its file.
         guards: why a run does not try the rule on this model at all; places are explained as if it did.
         ops: the operators that the rule's root may have, "" for a rule on the whole model.
-        answers: one for each place, those that fire first, then the near misses by depth.
+        answers: one for each place; places where the rule fires come first, then the near misses by depth.
         later, earlier: the differences in a run of all selected rules.
         settled: (place, node) if the unknown fact is known in that run, and the rule does not fire.
         stops: why that run ended early.

@@ -46,7 +46,7 @@ def ever_holds(one: RuleSubject) -> bool:
 
 
 def _satisfiable(clauses: tuple[Clause, ...]) -> bool:
-    """Tries 0, the versions that the clauses name, and the versions next to them: a range begins at one of these."""
+    """Whether a version satisfies all clauses; tries 0, the versions that they name, and the next ones: each range begins so."""
     tried: set[tuple[int, ...]] = {(0,)}
     for clause in clauses:
         release = clause.release

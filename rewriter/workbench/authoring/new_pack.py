@@ -23,7 +23,7 @@ _PREFIX = 8  # letters of the code of a rule
 
 @record(frozen=True, slots=True)
 class NewPack:
-    """What a pack is called.
+    """The names of a pack and its parts.
 
     Attributes:
         name: the name of the entry point, as in pack:NAME.

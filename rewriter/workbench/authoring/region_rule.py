@@ -36,7 +36,7 @@ from rewriter.workbench.authoring.rule_text import (
 )
 
 GUESS = "GUESS"
-"""What marks a line that holds for the two models, and perhaps not for others."""
+"""Marks a line that is true for the two models, and perhaps not for others."""
 
 MAX_LITERAL = 16  # elements of a constant that a rewrite writes out
 MAX_PATTERN_LITERAL = 8
@@ -109,7 +109,7 @@ class RegionRule:
 
     @property
     def fix(self) -> str:
-        """What the rule does, in a sentence."""
+        """The effect of the rule, in a sentence."""
         kinds = (self.one, self._region.removed), (self.other, self._region.added), (self.one, self._region.staying)
         old, new, staying = (" and ".join(dict.fromkeys(text(s.nodes[n].op_type) for n in numbers)) for s, numbers in kinds)
         if old and new:

@@ -23,7 +23,7 @@ _STRING = int(onnx.TensorProto.STRING)
 
 @record(slots=True)
 class SummaryPort:
-    """An input or output: `type` reads "float[N,3]", "" where nothing is declared."""
+    """An input or output: `type` reads "float[N,3]", "" if no type is declared."""
 
     name: str
     type: str

@@ -117,7 +117,7 @@ class DataFiles:
         """The values of a constant as a file stores them; data in a file are not read.
 
         Raises:
-            RewriterError: the data are missing, or do not fit the type and shape.
+            RewriterError: the data are missing, or do not match the type and shape.
         """
         values = tensor._values
         if not isinstance(values, LazyTensor):

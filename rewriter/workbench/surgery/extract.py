@@ -68,7 +68,7 @@ class Extracted:
     """The part that was cut out.
 
     Attributes:
-        inputs, outputs: of the part.
+        inputs, outputs: inputs and outputs of the part.
         nodes: how many nodes of the main graph are in it; `of` is the number of nodes before the cut.
         notes: further lines to print.
     """
@@ -207,7 +207,7 @@ def extracted(
     """The part of a model that leads to some tensors, as `extract` cuts it, checked and recorded.
 
     Raises:
-        RewriterError: there is no such part, or it does not compute what the whole does.
+        RewriterError: there is no such part, or its outputs differ from the outputs of the whole.
     """
     model = source.read()
     cut = extract(model, to, start, types=parsed_types(types), auto_inputs=auto_inputs)

@@ -41,11 +41,11 @@ from rewriter.workbench.surgery.opened import messages
 _LARGEST = float(np.finfo(np.float32).max)
 _SHORTEST = float(f"{_LARGEST:.8g}")
 _DOUBLES = "double_data"
-"""The only numbers of ONNX with more bits than a float."""
+"""The only field of ONNX whose numbers have more bits than a float."""
 
 
 def as_data(message: Any) -> dict[str, Any]:
-    """A message as data for JSON, its fields by the names that ONNX gives them."""
+    """A message as data for JSON, with ONNX's names for its fields."""
     data: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
     waiting: list[Any] = [data]
     while waiting:

@@ -321,7 +321,7 @@ _NEEDLESS = "GEN033"
 
 
 def in_type(source: Opened, dtype: str, keep: Sequence[str] = (), io: str = "keep", checks: Checks | None = None) -> Surgery:
-    """A model that computes in another floating-point type where it can, checked and recorded.
+    """A model that computes in another floating-point type as far as it can, checked and recorded.
 
     Args:
         dtype: one of `TYPES`.
