@@ -14,7 +14,7 @@ from rewriter.core.language.rule import Rule
 from rewriter.core.language.rule_files import State, find_rule_files
 from rewriter.core.language.rules import RuleSet, code_key
 
-# Codes of rules that are loaded together, in all their files.
+# Codes of rules that are loaded together, from one file or several.
 #
 # The codes are checked at every start, also for cached rules: the cache of some files is valid with any other files. So trees
 # are read only if there is an error.
@@ -114,7 +114,7 @@ def _read(library: Library) -> RulesAndWarnings:
 
 
 def _apart(files: Sequence[str], paths: Iterable[Path | str] | None) -> list[Sequence[str]]:
-    """The shipped files, and the others: for an author of own rules, only these are compiled again."""
+    """The shipped files, and the others: an author's own rules are compiled again without the shipped ones."""
     if paths is None:
         return [files]
     shipped = set(find_rule_files(None))

@@ -46,7 +46,7 @@ def ever_holds(one: RuleSubject) -> bool:
 
 
 def _satisfiable(clauses: tuple[Clause, ...]) -> bool:
-    """Whether a version satisfies all clauses; tries 0, the versions that they name, and the next ones: each range begins so."""
+    """Whether a version satisfies all clauses; tries 0, the versions that they name, and the next ones (starts of ranges)."""
     tried: set[tuple[int, ...]] = {(0,)}
     for clause in clauses:
         release = clause.release

@@ -424,7 +424,7 @@ def _is_alone(one: RuleGraph, other: RuleGraph, overlay: Overlay) -> bool:
 
 
 def _branch_facts_alone(picture: RuleGraph) -> list[Facts]:
-    """The facts of a picture in which no two tensors are one: they are the same for every overlay."""
+    """The facts of a picture if no two of its tensors are one: they are then the same for every overlay."""
     if picture.branch_facts is None:
         picture.branch_facts = _branch_facts(picture, renaming(Overlay({}, {}), picture.resolve))
     return picture.branch_facts
