@@ -13,6 +13,7 @@ from rewriter.core.language import ast, schema
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.functions import FAULTS, FUNCTIONS, MODEL_FACTS
 from rewriter.core.language.walk import canonical, pattern_nodes
+from rewriter.core.record import record
 from rewriter.rule_tools.checks.context import Binding, CheckContext, NameScope, did_you_mean
 
 # Static types of expressions, as words, and which type is allowed in place of which.
@@ -117,12 +118,12 @@ MODEL_FIELDS = {
 _MODEL_READS = {**MODEL_FIELDS, **dict.fromkeys(FAULTS, "list"), **dict.fromkeys(MODEL_FACTS, "int")}
 
 
+@record
 class Types:
     """Infers and checks the expressions of one scope."""
 
-    def __init__(self, context: CheckContext, scope: NameScope) -> None:
-        self.context = context
-        self.scope = scope
+    context: CheckContext
+    scope: NameScope
 
     def of(self, expr: ast.Expr) -> str:
         """The type of an expression; errors inside it are reported, and count as `any` from there on."""
@@ -209,10 +210,10 @@ class Types:
         message, helps = "nothing is equal to `nan`, less or greater", ("ask for it: isnan(x), or any(isnan(x))",)
         self.context.report("E206", message, span, "never true", helps=helps)
 
-    def op_param(self, op: ast.Op) -> None:
+    def op_param(self, op: ast.Op, accepted: tuple[str, ...] = ("op",)) -> None:
         """Reports `@name` as an operator if the name is no parameter for one."""
         found = self.scope.use(op.name, op.span)
-        if found is not None and found.type not in ("op", "any"):
+        if found is not None and found.type not in accepted:
             message = f"`{op.name}` is not a parameter of type `op`"
             helps = (f"declare it so: param {op.name}: op",)
             self.context.report("E213", message, op.span, f"this is {describe(found.type)}", helps=helps)

@@ -11,9 +11,9 @@ from rewriter.core.conditions import fields
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
 from rewriter.core.conditions.recorded_graph import label
-from rewriter.core.conditions.rule_values import UNKNOWN, DType, Failure
+from rewriter.core.conditions.rule_values import MISTAKES, UNKNOWN, DType, Failure
 from rewriter.core.conditions.witnessed import Witnessed, node_words, tensor_words, value_words
-from rewriter.core.engine.attempt import MISTAKES, Attempt
+from rewriter.core.engine.attempt import Attempt
 from rewriter.core.engine.compile import CompiledRule
 from rewriter.core.engine.firing import Fired, Tracer
 from rewriter.core.engine.recorder import Recorder
