@@ -280,7 +280,7 @@ class BlockCheck:
     def build(self, build: ast.Build) -> None:
         """A new node and its operands; its outputs are bound last, since they are not its own operands."""
         if build.op.param:
-            self.types.op_param(build.op, ("op", "any"))  # what is wrong with the name was said of the pattern
+            self.types.op_param(build.op, ("op", "any"))  # the check of the pattern reported a wrong name
         copied: dict[str, tuple[ast.Op, ...]] = {}
         for attr in build.attrs:
             if isinstance(attr, ast.AttrCopy):
