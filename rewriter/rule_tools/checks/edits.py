@@ -1,4 +1,4 @@
-"""Statements that change what was matched in place: edits, deletions, `inline`."""
+"""Statements that change matched nodes and tensors in place: edits, deletions, `inline`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class EditCheck:
     operand: Callable[[ast.NewOperand], None]
 
     def edit(self, edit: ast.Edit, statements: Sequence[ast.Statement]) -> None:
-        """`place = value`. All statements are looked at for an edit of the operator, which decides what its attributes are."""
+        """`place = value`. An edit of the operator in any of the statements decides which attributes the node has."""
         place = edit.place
         if place.base == "model" and place.base not in self.scope.names:
             self._model(place, edit.value)
