@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tarfile
 from pathlib import Path
 
 import nox
@@ -25,3 +26,30 @@ def lowest(session: nox.Session) -> None:
     """The lower bounds of pyproject.toml; what tests need besides is new."""
     session.install(".[test]", *LOWEST)
     session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
+
+
+CONSUMERS = {
+    "opencv5": ["opencv-python-headless>=5"],
+    "opencv4": ["opencv-python-headless<5"],
+    "mnn": ["MNN"],
+    "openvino": ["openvino"],
+    "tract": ["tract"],
+    "qnn": ["onnxruntime", "onnxruntime-qnn"],
+}
+"""What each environment of a consumer has; their versions exclude each other."""
+
+
+@nox.session
+def consumers(session: nox.Session) -> None:
+    """Consumers on recorded exports: `nox -s consumers -- ../shared/exports/exports.tar.xz`. Fails if a model becomes worse."""
+    session.install(".[verify]")
+    folder = Path(session.create_tmp())
+    with tarfile.open(session.posargs[0] if session.posargs else "../shared/exports/exports.tar.xz") as corpus:
+        corpus.extractall(folder / "exports", filter="data")
+    for name, packages in CONSUMERS.items():
+        environment = folder / name
+        session.run("python", "-m", "venv", str(environment))
+        session.run(str(environment / "bin" / "pip"), "install", "--quiet", "numpy", *packages, external=True)
+        asked = ["--static", "--first", "60"] if name == "qnn" else []
+        models = [str(folder / "exports"), "--names", "benchmarks/consumer_models.txt"]
+        session.run("python", "benchmarks/consumers.py", *models, "--consumer-env", str(environment), *asked)

@@ -23,18 +23,20 @@ from rewriter.app.cli.main import main as rewriter
 from rewriter.core.errors import RewriterError
 from rewriter.core.isolation.budget import Budget, budgeted
 from rewriter.trust.consumers.asking import ask, find, known
-from rewriter.trust.consumers.consumer_verdict import Consumer
+from rewriter.trust.consumers.consumer_verdict import Consumer, Verdict
 
+SECONDS = 60
+"""What one model may take in one consumer."""
 HEAD = f"{'consumer':<22}{'models':>8}{'reads':>8}{'right':>8}{'--target':>10}{'--ask':>8}{'worse':>8}"
 
 
-def state(consumer: Consumer, model: Path) -> str:
+def asked(consumer: Consumer, model: Path) -> Verdict:
     """What the consumer makes of a model."""
-    with budgeted(Budget(120)):
+    with budgeted(Budget(SECONDS)):
         try:
-            return ask(consumer, model).state
-        except RewriterError:
-            return "silent"
+            return ask(consumer, model)
+        except RewriterError as error:
+            return Verdict(consumer.version, "silent", str(error))
 
 
 def fixed(model: Path, result: Path, target: str, options: list[str]) -> Path:
@@ -53,27 +55,27 @@ def static_shapes(model: Path) -> list[str]:
 
 def row(name: str, environment: str, consumer: Consumer, models: list[Path], *, is_static: bool) -> list[str]:
     """Asks one consumer; its line of the table on standard output, and the models that became worse."""
-    before, target, recipe = [], [], []
-    with TemporaryDirectory() as folder:
-        for number, model in enumerate(models):
-            options = static_shapes(model) if is_static else []
-            before.append(state(consumer, model))
-            done = fixed(model, Path(folder, f"{number}.onnx"), name, options)
-            target.append(state(consumer, done))
-            if target[-1] == "equal" and before[-1] == "equal":
-                recipe.append("equal")
-                continue
-            asked = [*options, "--ask", "--consumer-env", environment]
-            recipe.append(state(consumer, fixed(model, Path(folder, f"{number}.asked.onnx"), name, asked)))
-    reads = sum(one not in ("rejects", "ends", "silent") for one in before)
-    right = [sum(one == "equal" for one in states) for states in (before, target, recipe)]
-    rows = list(zip(models, before, target, recipe, strict=True))
-    worse = [f"{model}: {' -> '.join(states)}" for model, *states in rows if states[0] == "equal" and set(states) != {"equal"}]
+    rows = []
+    for model in models:
+        options = static_shapes(model) if is_static else []
+        verdicts = [asked(consumer, model)]
+        with TemporaryDirectory() as folder:
+            paths = [model]
+            for more in ([], ["--ask", "--consumer-env", environment]):
+                if [one.state for one in verdicts] == ["equal", "equal"]:
+                    break
+                paths.append(fixed(model, Path(folder, f"{len(paths)}.onnx"), name, [*options, *more]))
+                same = [one for path, one in zip(paths, verdicts, strict=False) if path.read_bytes() == paths[-1].read_bytes()]
+                verdicts.append(same[0] if same else asked(consumer, paths[-1]))
+            rows.append((model, [one.state for one in (*verdicts, verdicts[-1])][:3]))
+            if verdicts[-1].state != "equal":
+                line = f"{model.parent.parent.name}/{model.parent.name}: {' -> '.join(rows[-1][1])}: {verdicts[-1].reason}"
+                print(f"  {line}", file=sys.stderr, flush=True)
+    reads = sum(states[0] not in ("rejects", "ends", "silent") for _, states in rows)
+    right = [sum(states[step] == "equal" for _, states in rows) for step in range(3)]
+    worse = [f"{model}: {' -> '.join(states)}" for model, states in rows if states[0] == "equal" and set(states) != {"equal"}]
     version = consumer.version + (" --static" if is_static else "")
     print(f"{version:<22}{len(models):>8}{reads:>8}{right[0]:>8}{right[1]:>10}{right[2]:>8}{len(worse):>8}", flush=True)
-    for model, *states in rows:
-        if states[2] != "equal":
-            print(f"  {model.parent.parent.name}/{model.parent.name}: {' -> '.join(states)}", file=sys.stderr)
     return worse
 
 
@@ -84,9 +86,10 @@ def main() -> int:
     parser.add_argument("--consumer-env", action="append", default=[])
     parser.add_argument("--consumer", action="append", default=[], choices=known())
     parser.add_argument("--static", action="store_true")
+    parser.add_argument("--first", type=int, help="so many models; those of consumer_models.txt are a sample themselves")
     args = parser.parse_args()
     names = args.names.read_text().split() if args.names else ["**"]
-    models = sorted(model for name in names for model in args.folder.glob(f"{name}/model.onnx"))
+    models = [model for name in names for model in sorted(args.folder.glob(f"{name}/model.onnx"))][: args.first]
     print(HEAD)
     worse = []
     for environment in args.consumer_env:

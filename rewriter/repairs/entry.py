@@ -1,6 +1,6 @@
-"""The repairs by the names that rules use, as `core.whole_model` asks for them: what finds and what mends each fault.
+"""The repairs by the names that rules use, as `core.whole_model` looks them up: the functions that find and repair each fault.
 
-Few runs need all of them, so that the modules that hold them are imported when a fault is first asked for.
+Few runs need all of them, so the modules are imported when a fault is first looked up.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ HOMES: Mapping[str, tuple[str, str]] = {
     "misdeclared_outputs": ("declarations", "declare_outputs"),
     "listed_initializers": ("declarations", "unlist_initializers"),
 }
-"""The module of `model_faults` that has each fault of the table `FAULTS`: a function of the fault's name finds it, the one
-named here mends it.
+"""The module of `model_faults` that has each fault of the table `FAULTS`: a function of the fault's name finds the fault, the
+function named here repairs it.
 """
 
 
 def find(fault: str, context: Context) -> list[str]:
-    """The names of what has the fault; empty where nothing has."""
+    """The names of the nodes or tensors that have the fault; empty if there are none."""
     found: list[str] = _function(HOMES[fault][0], fault)(context)
     return found
 
 
 def mend(fault: str, rewriting: Rewriting) -> None:
-    """Puts the fault right."""
+    """Repairs the fault."""
     _function(*HOMES[fault])(rewriting)
 
 
@@ -58,7 +58,7 @@ def _function(module: str, name: str) -> Any:
 
 
 def named_dimensions(group: Iterable[Edits]) -> dict[str, int]:
-    """What dimensions were to which firings, each with its edits, have given names.
+    """The old sizes of the dimensions that firings, each with its edits, have named.
 
     Raises:
         DoesNotFlow: one name would stand for two sizes, or there are too many names.
@@ -69,10 +69,10 @@ def named_dimensions(group: Iterable[Edits]) -> dict[str, int]:
 
 
 def follow(context: Context, edits: Edits, sizes: dict[str, int]) -> None:
-    """Edits what has to follow where these dimensions are not of one size any more.
+    """Edits the parts that have to follow, since these dimensions no longer have one size.
 
     Raises:
-        DoesNotFlow: a node does not take them.
+        DoesNotFlow: a node cannot handle them.
     """
     from rewriter.repairs.dim_follow.follow import DimensionWalk
 

@@ -1,7 +1,7 @@
 """The canonical layout of rule files: header, match, conditions, rewrites, tests, always written the same way.
 
-Only blanks and line ends change. Comments stay where they stand, on their own line or behind one; test texts are kept as they
-are. The result is parsed again and compared before it is handed out, and formatting it once more changes nothing.
+Only blanks and line ends change. Comments stay in their place, on their own line or behind one; test texts are kept as they
+are. The result is parsed again and compared before it is returned, and formatting it once more changes nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def spaced(tokens: Sequence[Token], place: Place) -> list[str]:
 
     Args:
         tokens: one part, pattern line or statement, without the braces of a block.
-        place: what its outermost tokens are; an "edit" becomes an "expression" at its `=`.
+        place: the kind of its outermost tokens; an "edit" becomes an "expression" at its `=`.
     """
     spacer = _Spacer(place)
     return [spacer.before(tokens, at) + _written(token) for at, token in enumerate(tokens)]
@@ -56,20 +56,20 @@ def joined(tokens: Sequence[Token], place: Place) -> str:
 
 
 def pieces(tokens: Sequence[Token]) -> list[tuple[int, int]]:
-    """The runs of tokens that end with a comma (or the line): where a header may be broken, as positions from and to."""
+    """The runs of tokens that end with a comma (or the line), as positions from and to: a header may be broken after each."""
     ends = [at + 1 for at, token in enumerate(tokens[:-1]) if token.type == "COMMA"]
     return list(zip([0, *ends], [*ends, len(tokens)], strict=True))
 
 
 def _written(token: Token) -> str:
-    """A token as it is written; only `* parts` before a `=` can hold blanks of its own."""
+    """A token as it is written; only `* parts` before a `=` can contain blanks of its own."""
     return "*" + token[1:].strip() if token.type == "SPREAD" else str(token)
 
 
 class _Spacer:
     def __init__(self, place: Place) -> None:
         self.places: list[Place] = [place]
-        self.tight = True  # nothing may stand between the last token and the next
+        self.tight = True  # whether the next token follows without a blank
 
     def before(self, tokens: Sequence[Token], at: int) -> str:
         token = tokens[at]
@@ -104,7 +104,7 @@ class _Spacer:
         return "" if tight else " "
 
     def _braces(self, token: Token) -> bool:
-        """`each ... if condition { statement }`: what its words and braces change; whether the token is one of the braces."""
+        """Handles the words and braces of `each ... if condition { statement }`; returns whether the token is such a brace."""
         if token.type == "IF" and len(self.places) == 1:
             self.places[0] = "expression"
         opens, closes = token.type == "LBRACE" and len(self.places) == 1, token.type == "RBRACE" and len(self.places) == 2
@@ -147,7 +147,7 @@ _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 
 
 class Lines:
-    """Takes lines in the order of the original, and carries over what lies between them there: comments and blank lines."""
+    """Takes lines in the order of the original, and carries over the comments and blank lines between them."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -156,25 +156,25 @@ class Lines:
         self._next = 0
         self._out: list[str] = []
         self._end = 0
-        self._fresh = True  # at the beginning of the file or of a block, where no blank line stands
+        self._fresh = True  # at the beginning of the file or of a block, which has no blank line
         self._commented = False
         self._columns: dict[int, tuple[int, str]] = {}  # of comments behind lines: their place in the original, and their text
 
     def commented(self, start: int, end: int) -> bool:
-        """Whether a comment stands between two places that are still to be written."""
+        """Whether there is a comment between two places that are still to be written."""
         at = bisect_left(self._starts, start, self._next)
         return at < len(self._starts) and self._starts[at] < end
 
     def add(
         self, line: str, start: int, end: int, indent: int = 0, *, blank: bool | None = None, inner: int | None = None
     ) -> None:
-        """Writes what stood from `start` to `end` as one line (or several, for test texts).
+        """Writes the text from `start` to `end` as one line (or several, for test texts).
 
         Args:
             line: without indentation.
             start, end: its place in the original.
             indent: columns before the line and before the comments above it.
-            blank: whether a blank line stands above it and its comments; None keeps what the original has.
+            blank: whether there is a blank line above it and its comments; None keeps the original's.
             inner: the columns before the comments instead, for the end of a block.
         """
         above = self._above(end, indent if inner is None else inner)
@@ -190,7 +190,7 @@ class Lines:
         self._commented = False
 
     def open(self) -> None:
-        """A block begins: no blank line above what follows."""
+        """A block begins: no blank line above its first line."""
         self._fresh = True
 
     def finish(self) -> str:
@@ -220,7 +220,7 @@ class Lines:
         return self._out[number].removesuffix(self._columns[number][1]).rstrip()
 
     def _above(self, until: int, indent: int) -> list[tuple[str, bool]]:
-        """The comments up to a place: one on the line of what was written last goes behind it, the others become lines."""
+        """The comments up to a place: one on the line that was written last goes behind it, the others become lines."""
         above: list[tuple[str, bool]] = []
         while self._next < len(self._comments) and self._comments[self._next].start < until:
             place = self._comments[self._next]
@@ -271,7 +271,7 @@ def _said(file: ast.RuleFile) -> tuple[Any, ...]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two pieces of syntax are equal but for their places in the text."""
+    """Whether two pieces of syntax are equal except for their places in the text."""
     if type(a) is not type(b):
         return False
     if isinstance(a, Span):
@@ -349,7 +349,7 @@ class _Layout:
             self._keys(head[3:])
 
     def _docs(self, tokens: list[Token]) -> list[Token]:
-        """Writes a doc comment, and gives what stands behind it."""
+        """Writes a doc comment, and returns the tokens after it."""
         blank, left = True, list(tokens)
         while left[0].type == "DOC":
             doc = left.pop(0)
@@ -373,7 +373,7 @@ class _Layout:
     # --- Parts --------------------------------------------------------------------------------------------------------
 
     def _line(self, tokens: Sequence[Token], indent: int, place: Place, *, prefix: str = "", blank: bool | None = None) -> None:
-        """One line; what is too long for one, or holds comments, keeps its own line ends."""
+        """One line; a line that is too long, or contains comments, keeps its own line ends."""
         texts = spaced(tokens, place)
         text = prefix + "".join(texts)
         start, end = self._start(tokens[0]), self._end(tokens[-1])
@@ -390,7 +390,7 @@ class _Layout:
                 self.lines.add(text, start, end, indent + 4, blank=False)
 
     def _block(self, part: ast.Match | ast.Rewrite, content: Sequence[Line], blank: bool | None) -> None:
-        """`match` and `rewrite`: one line when it was one and holds one, else a line for each pattern or statement."""
+        """`match` and `rewrite`: one line if they were one line with one item, else a line for each pattern or statement."""
         tokens = self._within(part.span)
         opening = next(at for at, token in enumerate(tokens) if token.type == "LBRACE")
         head = joined(tokens[: opening + 1], "expression")
@@ -414,7 +414,7 @@ class _Layout:
         self.lines.add("}", closed, part.span.end, blank=False, inner=2)
 
     def _labelled(self, tokens: list[Token], rest: list[Token], prefix: str, place: Place) -> None:
-        """A line of a block; the labels of a pattern stand in a column of their own."""
+        """A line of a block; the labels of a pattern have a column of their own."""
         commented = self.lines.commented(self._start(tokens[0]), self._start(rest[0]))
         if len(rest) < len(tokens) and commented:
             self._line(tokens, 2, place)
@@ -450,7 +450,7 @@ class _Layout:
         return isinstance(first, ast.Let) and isinstance(second, ast.Let) and between.count("\n") <= 1
 
     def _test(self, part: ast.Test, blank: bool | None) -> None:
-        """Title, settings and texts; `unchanged` or `twin` stands before its text, and the texts are not touched."""
+        """Title, settings and texts; `unchanged` or `twin` precedes its text, and the texts do not change."""
         tokens = [token for token in self._within(part.span) if token.type not in ("UNCHANGED", "TWIN")]
         words: list[str] = []
         start = 0
@@ -470,16 +470,16 @@ def _place(line: Line) -> Place:
 
 
 def _fence(token: Token) -> str:
-    """A test text; only the blanks before a closing `~~~` that has a line of its own go."""
+    """A test text; only the blanks before a closing `~~~` on a line of its own are removed."""
     body, newline, last = token[3:-3].rpartition("\n")
     return f"~~~{body}\n~~~" if newline and not last.strip() else str(token)
 
 
-# The layout of a table: cells below each other, a row on a line, or on more where all rows would be too long for one.
+# The layout of a table: cells below each other, a row on one line, or on several if all rows would be too long for one.
 
 
 INDENT, FURTHER = 2, 6
-"""Columns before a row, and before what of it stands on further lines."""
+"""Columns before a row, and before its continuation lines."""
 
 
 def write_table(table: Table, lines: Lines) -> None:
@@ -505,7 +505,7 @@ def write_table(table: Table, lines: Lines) -> None:
 
 
 def _gap(row: Sequence[Cell], opened: int) -> bool | None:
-    """No blank line above the columns; above a row what the original has."""
+    """No blank line above the columns; above a row the original's."""
     return False if row[0].span.start == opened else None
 
 
@@ -515,7 +515,7 @@ def _padded(row: Sequence[Cell], widths: Sequence[int], first: int, last: int) -
 
 
 def _breaks(widths: Sequence[int], kept: Container[int]) -> list[tuple[int, int]]:
-    """Which columns stand on a line together; of those that are `kept` a cell would begin a row."""
+    """The columns that share a line; no line begins with a column in `kept`, whose cell would begin a row."""
     found, first, used = [], 0, INDENT
     for at, width in enumerate(widths):
         if at > first and used + width > WIDTH and at not in kept:

@@ -1,4 +1,4 @@
-"""From rule files to checked rules: what was found right once is in the cache, and is not parsed and checked again."""
+"""From rule files to checked rules: rules that were found correct are in the cache, and are not parsed and checked again."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rewriter.core.language.rule import Rule
 from rewriter.core.language.rule_files import State, find_rule_files
 from rewriter.core.language.rules import RuleSet, code_key
 
-# Codes of rules that are loaded together, whichever files they are in.
+# Codes of rules that are loaded together, from one file or several.
 #
-# This is asked at every start, of kept rules too: what is kept of some files holds whatever others they are loaded with. So
-# trees are looked at only where something is wrong.
+# The codes are checked at every start, also for cached rules: the cache of some files is valid with any other files. So trees
+# are read only if there is an error.
 
 
 def check_codes(rules: Sequence[Rule]) -> Iterator[Diagnostic]:
-    """Codes are unique across files; `before` names rules and does not go round in circles."""
+    """Codes are unique across files; `before` names rules and contains no circle."""
     first: dict[str, Rule] = {}
     for rule in rules:
         other = first.setdefault(rule.code, rule)
@@ -73,18 +73,18 @@ def _circle(start: str, following: str, rules: Mapping[str, Rule]) -> list[str] 
 
 
 _loaded: deque[tuple[list[State], RulesAndWarnings]] = deque(maxlen=4)
-"""What this process loaded last, with the states of the files."""
+"""The rule sets that this process loaded last, with the states of the files."""
 
 
 def load_rules(paths: Iterable[Path | str] | None = None) -> RuleSet:
-    """Reads, parses and checks rule files; folders are searched for `*.rules`. None: the rules that are shipped.
+    """Reads, parses and checks rule files; folders are searched for `*.rules`. None: the shipped rules.
 
-    What was found right once is in the cache (`Library`), and is not parsed and checked again. Files that this process loaded
-    and that nobody has written to since give the same rules, with all that was made of them.
+    Rules that were found correct are in the cache (`Library`), and are not parsed and checked again. Files that this process
+    loaded and that have not changed since return the same rules, with everything that was computed for them.
 
     Raises:
         RewriterError: a path does not exist, cannot be read or is too big.
-        RuleFileError: with everything that is wrong in all files, warnings included.
+        RuleFileError: with all errors in all files, warnings included.
     """
     files = find_rule_files(paths)
     libraries = [Library(part) for part in _apart(files, paths)]
@@ -114,7 +114,7 @@ def _read(library: Library) -> RulesAndWarnings:
 
 
 def _apart(files: Sequence[str], paths: Iterable[Path | str] | None) -> list[Sequence[str]]:
-    """The shipped files, and the others: whoever writes rules beside the shipped ones has only his own compiled again."""
+    """The shipped files, and the others: an author's own rules are compiled again without the shipped ones."""
     if paths is None:
         return [files]
     shipped = set(find_rule_files(None))
@@ -123,7 +123,7 @@ def _apart(files: Sequence[str], paths: Iterable[Path | str] | None) -> list[Seq
 
 
 def read_rules(paths: Iterable[Path | str] | None = None) -> list[Rule]:
-    """The rules of files as they are written, by code, for those who only show them; nothing is checked against ONNX's schemas.
+    """The rules of files as they are written, by code, for callers that only show them; not checked against ONNX's schemas.
 
     Raises:
         RewriterError: a file cannot be read.
@@ -142,7 +142,7 @@ def read_rules(paths: Iterable[Path | str] | None = None) -> list[Rule]:
 
 
 def _compiled(library: Library) -> RulesAndWarnings:
-    """Parses and checks each file; what is right goes into the cache."""
+    """Parses and checks each file; rules without errors go into the cache."""
     from rewriter.core.collector import collector_off
 
     with collector_off():
@@ -153,7 +153,7 @@ def _compiled(library: Library) -> RulesAndWarnings:
 
 
 def _parsed(sources: Sequence[SourceText], *, as_written: bool = False) -> tuple[list[Rule], list[Diagnostic]]:
-    """The rules of all files, and all that the compiler says of each file: of its syntax alone, if it is taken as written."""
+    """The rules of all files, and the compiler's findings in each file: only its syntax errors with `as_written`."""
     from rewriter.core.language.parse import parse
     from rewriter.core.language.rule_files import SharedDefines
 
@@ -172,7 +172,7 @@ def _parsed(sources: Sequence[SourceText], *, as_written: bool = False) -> tuple
 
 
 def called_defines(rule: Rule) -> list[Define]:
-    """The defines that the text of a rule calls, at once or by way of others, in the order in which they are written."""
+    """The defines that the text of a rule calls, directly or through others, in the order in which they are written."""
     from rewriter.core.language.parse import parse
     from rewriter.core.language.rule_files import SharedDefines
 

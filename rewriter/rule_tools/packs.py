@@ -1,10 +1,10 @@
-"""Rule packs: packages that bring rule files along, told by the entry point group `rewriter.rules`.
+"""Rule packs: packages that contain rule files, registered by the entry point group `rewriter.rules`.
 
     [project.entry-points."rewriter.rules"]
     mycompany = "mycompany_rules.shipped"
 
 The value is a folder of the package, with dots, and the package is found as Python would find it, but never imported: rules are
-text, and to read them must not run what else is in a package.
+text, and reading them must not run other contents of a package.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GROUP = "rewriter.rules"
 
 @record(frozen=True, slots=True)
 class Pack:
-    """An installed pack: the name of its entry point, the distribution that brought it with its version, and its folder."""
+    """An installed pack: the name of its entry point, its distribution with the version, and its folder."""
 
     name: str
     distribution: str
@@ -42,7 +42,7 @@ def pack_folder(name: str) -> Path:
     """The folder of a pack.
 
     Raises:
-        RewriterError: no installed package brings it, several do, or its folder is missing.
+        RewriterError: no installed package provides it, several do, or its folder is missing.
     """
     entries = list(entry_points(group=GROUP, name=name))
     if not entries:
@@ -60,7 +60,7 @@ def pack_folder(name: str) -> Path:
 def _folder(entry: EntryPoint) -> Path | None:
     top, *rest = entry.value.replace(":", ".").split(".")
     try:
-        spec = find_spec(top)  # of a top package, so that nothing is imported; asks the finders of editable installations, too
+        spec = find_spec(top)  # of a top package, so that nothing is imported; also uses the finders of editable installations
     except ValueError:
         return None
     if spec is None:

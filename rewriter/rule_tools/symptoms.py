@@ -1,8 +1,8 @@
-"""From a message on the screen to the rules that answer it.
+"""From an error message to the rules that answer it.
 
-A user has the words with which some tool refused a model; rules quote such words in their header (`symptom`) and their doc
-comment. Names, numbers, case and punctuation differ from model to model and do not count; rare words
-count more than common ones.
+A user has the error message with which a tool rejected a model; rules quote such messages in their header (`symptom`) and
+their doc comment. Names, numbers, case and punctuation differ from model to model and do not count; rare words count more
+than common ones.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from rewriter.core.language.walk import pattern_nodes
 from rewriter.core.record import record
 
 SURE = 0.6
-"""The part of the weight of a message from which on a rule is said to answer it."""
+"""Share of a message's weight from which on a rule is considered to answer it."""
 
 LEAST_WORDS = 3
-"""Words that a quotation in a doc comment has to have to be taken for a message."""
+"""Fewest words of a quotation in a doc comment that counts as a message."""
 
 MOST_CHARACTERS = 10_000
 
@@ -34,13 +34,13 @@ _OPERATOR_PLACES = re.compile(
 )
 _NAMES = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|\([^()]*\)|\[[^\][]*\]|\{[^{}]*\}""")
 _OPERATOR = "<operator>"
-_PAIR = 0.5  # what two words in a row count beside the words themselves
-_OTHER_OPERATOR = 0.5  # what is left of the score when a message names an operator and the text another one
+_PAIR = 0.5  # weight of two words in a row, in addition to the words themselves
+_OTHER_OPERATOR = 0.5  # factor of the score if a message names an operator and the text another one
 
 
 @record(frozen=True, slots=True)
 class Answer:
-    """A rule that speaks of a message: its own words for it, and how well they fit (0 to 1)."""
+    """A rule that quotes a message like the text: the message, and its similarity (0 to 1)."""
 
     rule: Rule
     symptom: str
@@ -60,7 +60,7 @@ class _Message:
 
 
 class Symptoms:
-    """The messages that rules quote, weighed."""
+    """The messages that rules quote, weighted."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._messages = [message for rule in rules for message in _messages(rule)]
@@ -72,7 +72,7 @@ class Symptoms:
         self._named = cache(lambda message: self._operators_in(message.text))
 
     def answers(self, text: str) -> list[Answer]:
-        """The rules that share a word with the text, best first, each with the quotation that fits best."""
+        """The rules that share a word with the text, best first, each with the most similar quotation."""
         best: dict[str, Answer] = {}
         text = text[:MOST_CHARACTERS]
         query = _Query(text, self._operators_in(text), {word for word in _prose(text) if word not in self._weights})
@@ -84,13 +84,13 @@ class Symptoms:
         return sorted(best.values(), key=lambda answer: (-answer.score, answer.rule.code))
 
     def nearest(self, text: str, most: int = 8) -> list[Answer]:
-        """The rules that answer a message, best first; where none surely does, the nearest ones, at most three."""
+        """The rules that answer a message, best first; if none surely does, the nearest ones, at most three."""
         found = self.answers(text)
         sure = [answer for answer in found if answer.sure]
         return sure[:most] or found[:3]
 
     def _score(self, message: _Message, query: _Query) -> float:
-        """The weight of what both say, as part of what the shorter of them says."""
+        """The weight of the shared words, as a part of the weight of the shorter text."""
         words, features = query.read(message.operators)
         if query.is_operator and not query.last_names.isdisjoint(message.operators & self._named(message)):
             return SURE
@@ -101,23 +101,23 @@ class Symptoms:
         unknown = len(query.unknown - {name.lower() for name in message.operators})
         part = shared / self._whole(message)
         other = shared / (self._sum(_features(known)) + unknown * self._rarest)
-        # A message that stands in the middle of a longer text is found by its own words, a piece of it by the piece's.
+        # A message in the middle of a longer text is found by the message's words, a piece of a message by the piece's words.
         fit = max(part, other if len(set(known)) >= LEAST_WORDS else 0.0) * 0.9 + min(part, other) * 0.1
         return round(fit * (_OTHER_OPERATOR if self._elsewhere(message, query.operators) else 1.0), 4)
 
     def _elsewhere(self, message: _Message, operators: frozenset[str]) -> bool:
-        """Whether both name operators, and the text neither one of the message nor one of the rule."""
+        """Whether both name operators, and the text names neither one of the message nor one of the rule."""
         named = self._named(message)
         return bool(named and operators) and operators.isdisjoint(named | message.operators)
 
     def _operators_in(self, text: str) -> frozenset[str]:
-        """What seems to be an operator: what some rule matches, or stands where messages have one. Errors are none."""
+        """Words that seem to be operators: a rule matches them, or they are where messages name one. Errors are none."""
         known = {word for word in _WORD.findall(text) if word in self._operators}
         found = {name for groups in _OPERATOR_PLACES.findall(text) for name in groups if name and not name.endswith("Error")}
         return frozenset(known | found)
 
     def _sum(self, features: Iterable[str]) -> float:
-        """Neighbours that no rule has next to each other weigh what the rarest do."""
+        """The weight of the features; neighbours that are next to each other in no rule weigh as much as the rarest."""
         return math.fsum(self._weights.get(feature, self._rarest * _PAIR) for feature in features)
 
     def _weight(self, feature: str, count: int) -> float:
@@ -126,12 +126,12 @@ class Symptoms:
 
 
 class _Query:
-    """A text that is held against every message.
+    """A text that is compared with every message.
 
     Attributes:
-        operators: what seems to be one in it.
+        operators: words in it that seem to be operators.
         unknown: its words that are no names, and that no message has.
-        is_operator: whether it is no more than the name of one: a message that names it, too, is meant.
+        is_operator: whether it is only the name of an operator: a message that also names the operator is meant.
     """
 
     def __init__(self, text: str, operators: frozenset[str], unknown: set[str]) -> None:
@@ -144,7 +144,7 @@ class _Query:
         self._read: dict[frozenset[str], tuple[list[str], set[str]]] = {}
 
     def read(self, operators: frozenset[str]) -> tuple[list[str], set[str]]:
-        """Its words and features for a rule with these operators, of which most texts name none."""
+        """Its words and features for a rule with these operators; most texts name none of them."""
         named = operators & self._names
         if named not in self._read:
             words = _words(self._text, named)
@@ -153,7 +153,7 @@ class _Query:
 
 
 def find_answers(rules: Iterable[Rule], text: str, most: int = 8) -> list[Answer]:
-    """The rules that answer a message, best first; where none surely does, the nearest ones, at most three."""
+    """The rules that answer a message, best first; if none surely does, the nearest ones, at most three."""
     return Symptoms(rules).nearest(text, most)
 
 
@@ -167,7 +167,7 @@ def _messages(rule: Rule) -> Iterator[_Message]:
 
 
 def _words(text: str, operators: frozenset[str]) -> list[str]:
-    """The words of a message without numbers; the operators of a rule are one word, since it speaks of all of them alike."""
+    """The words of a message without numbers; the operators of a rule count as one word, since it treats them alike."""
     found = []
     for word in _WORD.findall(text):
         plain = word.strip("._")
@@ -182,5 +182,5 @@ def _prose(text: str) -> set[str]:
 
 
 def _features(words: Sequence[str]) -> set[str]:
-    """The words, and each two neighbours."""
+    """The words, and each pair of neighbours."""
     return {*words, *(f"{one} {other}" for one, other in pairwise(words))}

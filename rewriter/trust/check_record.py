@@ -1,4 +1,4 @@
-"""Whether a model is what the record in it says, and what it is without one of the recorded firings.
+"""Whether a model agrees with its record, and the model without one of the recorded firings.
 
 `audit` runs the recorded rules again and compares; `undo` runs them without some firings, on the model that the record leads
 back to.
@@ -48,7 +48,7 @@ from rewriter.trust.stamp import (
     write,
 )
 
-# The rules that a model's nodes say have made or changed them.
+# The rules that made or changed nodes, as the nodes of a model record them.
 
 
 @record(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Mark:
 
 
 def marks(model: onnx.ModelProto) -> list[Mark]:
-    """All marked nodes, in the order of the model; none where ir_version is below 10, which has no metadata of nodes."""
+    """All marked nodes, in the order of the model; none if ir_version is below 10, which has no metadata of nodes."""
     return [
         Mark(path, text(node.name) or next(map(text, node.output), ""), text(node.op_type), rules)
         for path, graph in graphs_by_path(model)
@@ -73,13 +73,13 @@ def marks(model: onnx.ModelProto) -> list[Mark]:
 
 @record(slots=True)
 class Audit:
-    """What came of it.
+    """The result of an audit.
 
     Attributes:
-        runs: that were done again.
-        findings: why the output is not what the record says, a sentence each; none when it is.
-        notes: what else is to be said.
-        differences: between what the record gives and the output, the former first.
+        runs: the runs that were repeated.
+        findings: why the output does not agree with the record, a sentence each; empty if it agrees.
+        notes: further messages.
+        differences: between the repeated output (first) and the output.
     """
 
     runs: list[RecordedRun] = field(default_factory=list)
@@ -93,12 +93,12 @@ class Audit:
 
 
 def audit(before: Path, after: Path, known: RuleSet, source: Path | None = None) -> Audit:
-    """Does again what the record in `after` says was done to `before`.
+    """Repeats on `before` the runs that the record in `after` lists.
 
     Args:
         before, after: the files.
-        known: rules, among which the recorded ones are looked for.
-        source: the framework's own file; None: the one beside `before`.
+        known: rules, among which the recorded ones are looked up.
+        source: the framework's own file; None: the one next to `before`.
     Raises:
         RewriterError: a model or the source file cannot be read.
     """
@@ -120,7 +120,7 @@ def audit(before: Path, after: Path, known: RuleSet, source: Path | None = None)
 
 
 def _recorded(path: Path) -> tuple[Model, tuple[RecordedRun, ...]]:
-    """A model and the runs that are recorded in it. Raises RewriterError where they cannot be read."""
+    """A model and the runs that are recorded in it. Raises RewriterError if they cannot be read."""
     model = load(path)
     try:
         return model, history(model.metadata)
@@ -152,7 +152,7 @@ class _Replay:
         return self.found
 
     def once(self, run: RecordedRun, before: tuple[RecordedRun, ...]) -> bool:
-        """One run; False when it could not be done again as it is recorded."""
+        """Repeats one run; False if it could not be repeated as recorded."""
         findings = self.found.findings
         if run.command:
             findings.append(f"`rewriter {run.command}` is recorded, which an audit does not repeat")
@@ -206,7 +206,7 @@ class _Replay:
 
 
 def replay(model: Model, run: RecordedRun, known: RuleSet, source: SourceInfo | None, *, detail: bool = False) -> Log:
-    """Runs recorded rules on a model, which is edited; with `detail` the log tells what each firing changed."""
+    """Runs recorded rules on a model, which is edited. With `detail` the log also has the changes of each firing."""
     rules = replace(known, by_id=frozenset(run.asked), settings=settings_of(run.set))
     if run.constant_inputs is not None:
         model.constant_inputs = "yes" if run.constant_inputs else "no"
@@ -234,9 +234,9 @@ def _without_record(model: onnx.ModelProto) -> bytes:
     return bytes(copy.SerializeToString(deterministic=True))
 
 
-# Taking back firings of the last recorded run: its rules run again without them, on what they ran on.
+# Undoing firings of the last recorded run: its rules run again without these firings, on the same model.
 #
-# So what another rule did because of a firing is undone with it, and what that had kept another rule from doing is done.
+# So changes of another rule that followed from a firing are undone with it, and rules that the firing had prevented now fire.
 
 
 @record(slots=True)
@@ -246,9 +246,9 @@ class Undone:
     Attributes:
         model: the result.
         firings: of the recorded run, as they were.
-        gone: those that are not there any more, what was asked for and what followed from it.
-        new: those that were not there before.
-        before: reads what was rewritten.
+        gone: the firings that are missing now: the requested ones and those that followed from them.
+        new: the firings that are new.
+        before: reads the model before the rewrite.
     """
 
     model: Model
@@ -277,13 +277,13 @@ def undone(
     Args:
         result: the file.
         wanted: numbers of firings, or codes of rules.
-        known: rules, among which the recorded ones are looked for.
-        original: what the run read; None: the record keeps what it takes.
-        source: the framework's own file, where one was used.
-        stamp: the result has a record as well.
+        known: rules, among which the recorded ones are looked up.
+        original: the input of the run; None: the record keeps the data for it.
+        source: the framework's own file, if one was used.
+        stamp: whether the result also has a record.
 
     Raises:
-        RewriterError: something that it takes is missing; the text says what.
+        RewriterError: something required is missing; the message names it.
     """
     last = _LastRun(result, known, original, source)
     firings = last.again().firings
@@ -310,7 +310,7 @@ class _LastRun:
         self._log: Log | None = None
 
     def again(self) -> Log:
-        """The run, as it was."""
+        """Runs the recorded run again."""
         if self._log is None:
             model = self._before()
             self._log = replay(model, self._run, self._known, self._source, detail=True)
@@ -363,7 +363,7 @@ class _LastRun:
         raise RewriterError(f"undo needs the source file {name} with SHA-256 {digest} (--source)")
 
     def _original(self, path: Path | None) -> Callable[[], Model]:
-        """Reads what was rewritten, each time anew."""
+        """Reads the model before the rewrite, each time anew."""
         run = self._run
         if path is not None:
             if load(path).read_digest() != run.input:

@@ -1,4 +1,4 @@
-"""Two models compared by what their nodes compute from what, and not by names: `rewriter diff`."""
+"""Two models compared by the computations of their nodes, and not by names: `rewriter diff`."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _PLAIN = {"value_float": 1, "value_floats": 1, "value_int": 7, "value_ints": 7, 
 
 @record(frozen=True, slots=True)
 class ConstantContents:
-    """A constant: `type` reads "float[5,3]", `digest` is one of type and values; values that cannot be read have a digest of
-    where they are, and `problem` says why.
+    """A constant: `type` reads "float[5,3]", `digest` covers type and values. If values cannot be read, the digest covers their
+    location, and `problem` is the reason.
     """
 
     name: str
@@ -41,7 +41,7 @@ class ConstantContents:
     problem: str = ""
 
     def values(self) -> Array | None:
-        """The values as an array, None where they cannot be read."""
+        """The values as an array, None if they cannot be read."""
         try:
             return _read(self.tensor, self.folder)
         except RewriterError:
@@ -72,7 +72,7 @@ def _read(tensor: Tensor, folder: Path | None) -> Array:
 
 
 def of_node(node: onnx.NodeProto) -> Tensor | None:
-    """The value of a `Constant` node; None for any other node, and for one that says nothing readable."""
+    """The value of a `Constant` node; None for any other node, and if it has no readable value."""
     if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or len(node.attribute) != 1:
         return None
     attribute = node.attribute[0]
@@ -88,7 +88,7 @@ def of_node(node: onnx.NodeProto) -> Tensor | None:
     if attribute.name in _PLAIN:
         kind = attribute.name.removeprefix("value_").upper()
         if attribute.type != onnx.AttributeProto.AttributeType.Value(kind):
-            return None  # of a damaged model
+            return None  # if the model is damaged
         value = helper.get_attribute_value(attribute)
         items = list(value) if kind.endswith("S") else [value]
         dims = [len(items)] if kind.endswith("S") else []
@@ -108,7 +108,7 @@ class Statistics:
 
 
 def statistics(one: ConstantContents, other: ConstantContents) -> Statistics | None:
-    """None where they have no numbers, no common shape, or cannot be read. NaN equals NaN."""
+    """None if they have no numbers, no common shape, or cannot be read. NaN equals NaN."""
     first, second = one.values(), other.values()
     if first is None or second is None or first.shape != second.shape or not first.size:
         return None
@@ -133,10 +133,10 @@ class Side:
     """A graph or a local function.
 
     Attributes:
-        positional: whether inputs and outputs are given by position, as those of bodies and functions are, and not by name.
-        nodes: without those that only hold a constant.
+        positional: whether inputs and outputs are identified by position, as in bodies and functions, and not by name.
+        nodes: without nodes that only hold a constant.
         made: (node, output position) of each tensor that a node makes, by name; `read` are its readers (node, position).
-        digests: of each tensor known here, one of everything that it is computed from; equal digests mean equal values.
+        digests: by tensor known here, a digest of all that the tensor is computed from; equal digests mean equal values.
         held: constants by name.
     """
 
@@ -153,7 +153,7 @@ class Side:
     constants: dict[str, ConstantContents] = field(default_factory=dict)
 
     def digest(self, name: str) -> bytes:
-        """Of a tensor here or in a graph around this one."""
+        """The digest of a tensor here or in a graph around this one."""
         side: Side | None = self
         while side is not None:
             if name in side.digests:
@@ -239,7 +239,7 @@ def _filled(side: Side, nodes: Iterable[onnx.NodeProto]) -> Side:
 
 
 def _depth(side: Side) -> int:
-    """How many graphs stand around this one: inputs of bodies inside of each other are not the same."""
+    """The number of graphs around this one: inputs of nested bodies are different inputs."""
     depth = 0
     while side.outer is not None:
         side, depth = side.outer, depth + 1
@@ -252,7 +252,7 @@ def _attributes(node: onnx.NodeProto, side: Side) -> list[bytes]:
 
 
 def attribute_digest(attribute: onnx.AttributeProto, side: Side) -> bytes:
-    """Of an attribute's value: of tensors the contents, of bodies what their outputs are computed from."""
+    """Digest of an attribute's value: for tensors of the contents, for bodies of the computations of their outputs."""
     if attribute.HasField("g"):
         body = of_graph(attribute.g, side.path, side.folder, side)
         return _digest(b"graph", *(body.digest(name) for name in body.outputs))
@@ -275,9 +275,9 @@ def _digest(*parts: bytes) -> bytes:
 
 # Which node of one graph is which of the other.
 #
-# First those that compute the same from the same. Then, of what is left, the makers of the outputs and, from pair to pair, the
-# makers of their operands and the readers of their outputs, as long as the operator is the same. A name decides only among what
-# structure does not tell apart.
+# Nodes that compute the same from the same are paired first. The makers of the outputs follow and, from pair to pair, the
+# makers of their operands and the readers of their outputs, as long as the operator is the same. A name decides only between
+# nodes that structure cannot distinguish.
 
 
 class Pairing:
@@ -302,7 +302,7 @@ class Pairing:
         return True
 
     def _equal(self) -> None:
-        """Nodes of equal digests; of several, those of equal names first, then in their order."""
+        """Pairs nodes of equal digests. Of several such nodes, it pairs equal names first, then the rest in their order."""
         there: dict[tuple[bytes, ...], list[int]] = defaultdict(list)
         for number in range(len(self.other.nodes)):
             there[self._outputs(self.other, number)].append(number)
@@ -344,7 +344,7 @@ class Pairing:
                 self._readers(name, counterpart)
 
     def _makers(self, one: str, other: str) -> None:
-        """Pairs the makers of two tensors, or, where a node was put in between, the next ones of the same operator."""
+        """Pairs the makers of two tensors or, if a node was put in between, the next makers of the same operator."""
         mine, theirs = self.one.makers.get(one), self.other.makers.get(other)
         if mine is None and theirs is None:
             return
@@ -376,7 +376,7 @@ class Pairing:
                 alike.pop(0)
 
     def _by_name(self) -> None:
-        """What structure did not reach: nodes of one operator that make a tensor of one name."""
+        """Pairs nodes that structure did not reach: nodes of one operator that make a tensor of one name."""
         for number in range(len(self.one.nodes)):
             if number not in self.forth:
                 found = next((self.other.makers[name] for name in _names(self.one, number) if name in self.other.makers), None)
@@ -393,13 +393,13 @@ def _names(side: Side, number: int) -> list[str]:
 
 @record(frozen=True, slots=True)
 class Difference:
-    """One difference. `before` is None for what only the second model has, `after` for what only the first has.
+    """One difference. `before` is None for a part that only the second model has, `after` for a part that only the first has.
 
     Attributes:
         kind: "model", "opset", "metadata", "input", "output", "function", "node", "attribute", "operand", "result", or
             "constant".
-        place: path of the graph, "" for the model as a whole.
-        name: what differs: an opset's domain, a key, a tensor, the node.
+        place: path of the graph, "" for the whole model.
+        name: of the part that differs: an opset's domain, a key, a tensor, the node.
         part: the attribute's name, or the operand's or output's position.
         statistics: of two constants of one shape.
     """
@@ -427,7 +427,7 @@ def compare_files(one: Path, other: Path) -> list[Difference]:
 def compare(
     one: onnx.ModelProto, other: onnx.ModelProto, folder: Path | None = None, other_folder: Path | None = None
 ) -> Iterator[Difference]:
-    """The differences of two models; folders are those of their external data."""
+    """The differences of two models; the folders hold their external data."""
     yield from _model(one, other)
     yield from _interface(one.graph, other.graph)
     first = of_graph(one.graph, "main", folder)
@@ -452,7 +452,7 @@ def _functions(model: onnx.ModelProto) -> dict[str, onnx.FunctionProto]:
 
 
 def _declared(path: str, one: onnx.FunctionProto, other: onnx.FunctionProto) -> Iterator[Difference]:
-    """What two functions of one name say of their attributes, and the opsets of their nodes."""
+    """Differences in the declared attributes and the opsets of two functions of one name."""
     yield from _tables("opset", _opsets(one), _opsets(other), path)
     mine, theirs = _defaults(one), _defaults(other)
     for name in dict.fromkeys([*mine, *theirs]):
@@ -503,7 +503,7 @@ def _plain(value: Any) -> str | None:
 
 
 def _interface(one: onnx.GraphProto, other: onnx.GraphProto) -> Iterator[Difference]:
-    """Inputs that a caller must give, and outputs, by name; and whether they stand in another order."""
+    """Inputs that a caller must pass, and outputs, by name; and whether their order differs."""
     for kind, ports in (("input", _inputs), ("output", _outputs)):
         mine, theirs = ports(one), ports(other)
         yield from _tables(kind, mine, theirs)
@@ -517,7 +517,7 @@ LISTED = "initializers among the inputs"
 
 
 def _overridable(one: list[str], other: list[str]) -> Iterator[Difference]:
-    """Initializers among the inputs that only one model has there, or all of them where only the order differs."""
+    """Initializers among the inputs that only one model has there, or all of them if only the order differs."""
     if one == other:
         return
     mine, theirs = [name for name in one if name not in other], [name for name in other if name not in one]
@@ -541,7 +541,7 @@ def _listed(graph: onnx.GraphProto) -> list[str]:
 
 
 def _outputs(graph: onnx.GraphProto) -> dict[str, str]:
-    """Types by name; of a name that is given more than once, each time."""
+    """Types by name; a name that is listed more than once has each of its types."""
     found: dict[str, str] = {}
     times: Counter[str] = Counter()
     for value in graph.output:
@@ -555,12 +555,12 @@ def _outputs(graph: onnx.GraphProto) -> dict[str, str]:
 
 
 def _graphs(one: Side, other: Side, outer: Callable[[str, str], bool] | None = None) -> Iterator[Difference]:
-    """Differences of two graphs, those of the bodies inside of them behind those of the nodes that hold them."""
+    """Differences of two graphs. Differences in bodies come after the differences of the nodes that hold the bodies."""
     yield from ComparedGraphs(one, other, outer).differences()
 
 
 class ComparedGraphs:
-    """Two graphs whose nodes are paired: what differs, and which tensors are the same.
+    """Two graphs whose nodes are paired: their differences, and which tensors are the same.
 
     Attributes:
         one, other: the graphs.
@@ -621,7 +621,7 @@ class ComparedGraphs:
             yield Difference("attribute", place, name, part, attribute_text(before), attribute_text(after))
 
     def _tensors(self, kind: str, name: str, part: str, before: str, after: str) -> Iterator[Difference]:
-        """Two tensors that stand at one place."""
+        """Two tensors at one place."""
         if self.same(before, after):
             return
         mine, theirs = self.one.constant(before), self.other.constant(after)
@@ -651,7 +651,7 @@ class ComparedGraphs:
         return self._outer(before, after)
 
     def _results(self) -> Iterator[Difference]:
-        """What the outputs of the graphs are: by name in the model, by position elsewhere."""
+        """The tensors that the outputs of the graphs are: by name in the model, by position elsewhere."""
         one, other = self.one, self.other
         if self.one.positional:
             for position in range(max(len(one.outputs), len(other.outputs))):
@@ -687,7 +687,7 @@ def _name(side: Side, number: int) -> str:
 
 
 def _tensor(side: Side, name: str) -> str | None:
-    """A tensor with what it is: `h, made by Relu`, `w, float[5,3]`."""
+    """A tensor with its origin: `h, made by Relu`, `w, float[5,3]`."""
     if not name:
         return None
     if name in side.makers:

@@ -1,7 +1,7 @@
-"""Inline tests of rules: the model of a test is rewritten by its rule and compared with what the test says comes out.
+"""Inline tests of rules: the rule rewrites the model of its test, and the result is compared with the expected model.
 
-Models are compared by what they compute with what, not by the names of inner tensors, which a test cannot foresee. Where a rule
-does not fire, the nearest misses say why.
+Models are compared by their computations, not by the names of inner tensors, which a test cannot foresee. If a rule does not
+fire, the nearest misses show why.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class TestResult:
 
     Attributes:
         message: explains a failure over several lines.
-        why: what keeps the rule from firing, where it is to fire and does not.
-        result_model: what became of the test's model, where that is not what the test says.
+        why: the reason why the rule does not fire, if it should.
+        result_model: the result for the test's model, if it is not the expected one.
     """
 
     rule: str
@@ -64,7 +64,7 @@ class TestResult:
 
 
 class FailedTest(RewriterError):
-    """A test that fails, with what is known of the reason."""
+    """A test that fails, with the known reason."""
 
     def __init__(self, message: str, why: Explanation | None = None, result_model: onnx.ModelProto | None = None) -> None:
         super().__init__(message)
@@ -72,7 +72,7 @@ class FailedTest(RewriterError):
 
 
 MAX_SECONDS = 60.0
-"""For one test: its run has ten, but the rules that run beside it may have to be compiled, and a busy machine is slow."""
+"""For one test: its run has ten, but the rules that run with it may have to be compiled, and a busy machine is slow."""
 
 RuleTest = tuple[Rule, ast.Test]
 
@@ -91,13 +91,13 @@ def inline_tests(rules: Iterable[Rule]) -> list[RuleTest]:
 
 
 def limited_results(tests: Sequence[RuleTest], known: Sequence[Rule]) -> Iterator[TestResult]:
-    """Runs tests in a child process within the limits of the current budget; where the system cannot fork, without limits.
+    """Runs tests in a child process within the limits of the current budget; without limits if the system cannot fork.
 
-    A rule file may come from a stranger, and a test's model of half a megabyte ended the process that read it.
+    A rule file may come from a stranger. A test's model of half a megabyte once ended the process that read it.
 
     Args:
         tests: with the rule of each.
-        known: rules among which those are looked for that run beside the rule of a test.
+        known: rules, among which the rules that run in addition to the rule of a test are looked up.
 
     Raises:
         RuntimeError: an error of this program, as it was raised in the child.
@@ -132,7 +132,7 @@ def limited_results(tests: Sequence[RuleTest], known: Sequence[Rule]) -> Iterato
 
 
 def run_test(rule: Rule, test: ast.Test, known: Iterable[Rule] = ()) -> TestResult:
-    """Runs one test. Rules that run beside this one are looked for among `known`, beside its file, and among those shipped."""
+    """Runs one test. Its other rules are looked up in `known`, next to the rule's file, and among the shipped rules."""
     message, why, result_model = "", None, None
     try:
         _try(rule, test, known)
@@ -155,7 +155,7 @@ def read_model(text: str) -> onnx.ModelProto:
 
 
 def _parsed(error: Exception) -> str:
-    """What the parser says, which comes as bytes: where in the model's text, what it reads there, and what it expected."""
+    """The message of the parser, which comes as bytes: the place in the model's text, the text there, and what it expected."""
     message = error.args[0] if error.args and isinstance(error.args[0], bytes) else str(error).encode()
     said = message.decode(errors="replace")
     found = re.fullmatch(
@@ -168,7 +168,7 @@ def _parsed(error: Exception) -> str:
 
 
 def _check_whole(model: onnx.ModelProto) -> None:
-    """A rule leaves alone what it cannot read: where a model misses something, a test that it is left alone shows nothing."""
+    """A rule leaves unreadable parts alone, so a test of this on an incomplete model proves nothing."""
     if not model.opset_import:
         raise FailedTest('the test\'s model imports no operators; write <ir_version: 8, opset_import: ["": 13]> before it')
     graph = model.graph
@@ -214,7 +214,7 @@ def _try(rule: Rule, test: ast.Test, known: Iterable[Rule]) -> None:
 
 
 def _without_defaults(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model without attributes that say what holds without them: to write them, or not, is no difference."""
+    """The model without attributes that equal their defaults: writing them, or not, makes no difference."""
     short = onnx.ModelProto()
     short.CopyFrom(model)
     for part, imports in ((short.graph, short.opset_import), *((one, one.opset_import) for one in short.functions)):
@@ -239,7 +239,7 @@ def _left_imports(before: onnx.ModelProto, wanted: onnx.ModelProto, result: onnx
 
 
 def _beside(rule: Rule, test: ast.Test, known: Iterable[Rule]) -> Iterator[Rule]:
-    """The rules that the test has run beside this one. Raises RewriterError."""
+    """The rules that the test runs in addition to this one. Raises RewriterError."""
     missing = [code for code in dict.fromkeys(test.beside) if code != rule.code]
     places: list[Callable[[], Iterable[Rule]]] = [lambda: known, lambda: load_rules([Path(rule.path).parent]), load_rules]
     for place in places if missing else ():
@@ -259,7 +259,7 @@ def _stays(log: Log) -> None:
 
 
 def _why(rule: Rule, test: ast.Test, source: Any, settings: dict[tuple[str, str], Any]) -> Explanation | None:
-    """What keeps the rule from firing in the model of a test."""
+    """Why the rule does not fire in the model of a test."""
     model = Model.from_proto(read_model(test.before))
     try:
         return explain(Context(GraphIndex(model.graph), Knowledge(source, settings, model.overridable)), rule)
@@ -268,7 +268,7 @@ def _why(rule: Rule, test: ast.Test, source: Any, settings: dict[tuple[str, str]
 
 
 def contradictions(model: Model) -> Iterator[str]:
-    """What a model declares of tensors that its nodes contradict."""
+    """The declarations of a model that contradict its nodes."""
     index = GraphIndex(model.graph)
     facts = Facts(index, model.overridable)
     for node in index.all_nodes():

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from rewriter.core.framework.source_info import SourceInfo
     from rewriter.core.graph.tidy import Static
 
-# The way from a result back to the model that it was made of: which parts of the result that had, and those that are gone.
+# The way from a result back to the model that it was made of: the parts that the result still has, and the parts that are gone.
 #
-# Files are cut into the fields of the model and of its graph (nodes, weights, declarations). What the result still has is told
-# by its place there; everything else is kept, packed. Where that is much, nothing is kept, and the input is needed.
+# Files are cut into the fields of the model and of its graph (nodes, weights, declarations). A part that the result has is
+# recorded by its place there; everything else is kept, packed. If that is much, nothing is kept, and the input is needed.
 
 MAX_PARTS_BYTES = 1 << 18
-"""Of what is kept, packed."""
+"""Bytes of the stored parts, packed."""
 
 MOST_UNPACKED = 1 << 26
 
@@ -41,7 +41,7 @@ _METADATA = 14
 
 
 def way_back(before: bytes, after: bytes) -> str | None:
-    """What a record has to keep, so that `before` can be made of `after`; None when that is too much."""
+    """The data that a record has to keep, so that `before` can be made of `after`; None if they are too large."""
     try:
         places = {chunk: place for place, chunk in enumerate(_chunks(after))}
         steps: list[list[int] | str] = []
@@ -61,7 +61,7 @@ def way_back(before: bytes, after: bytes) -> str | None:
 
 
 def went_back(kept: str, after: bytes) -> bytes:
-    """The model before. Raises ValueError, or an error of zlib, when what is kept is none of this result."""
+    """The model before. Raises ValueError, or an error of zlib, if the stored data do not belong to this result."""
     chunks = list(_chunks(after))
     steps = json.loads(zlib.decompressobj().decompress(base64.b64decode(kept), MOST_UNPACKED))
     found: list[bytes] = []
@@ -78,7 +78,7 @@ def went_back(kept: str, after: bytes) -> bytes:
 
 
 def _chunks(data: bytes, *, whole: bool = False) -> Iterator[bytes]:
-    """The fields of a model and of its graph, the latter behind a mark; metadata are passed over unless `whole`."""
+    """The fields of a model and of its graph, with a mark before the graph's; metadata are left out unless `whole`."""
     for number, _, start, value, stop in fields(Source.of(data), 0, len(data)):
         if number == _GRAPH:
             graph = data[value:stop]
@@ -114,10 +114,10 @@ def _joined(chunks: list[bytes]) -> bytes:
 #     {"schema": 1, "runs": [{"version": "0.1.0", "input": SHA-256 of the file that was rewritten,
 #                             "rules": {"MX001": [2, digest]}, "rule_set": digest, ...}]}
 #
-# Each run that changes the model adds an entry. It holds what is needed to do the same again
-# (`check_record`) and nothing that differs between two runs on the same input: no time, no path, no name of
-# a machine. Digests are the first 16 digits of SHA-256; that of a rule is over what it says, not over its layout. The rule set
-# is that of the rules that fired, since no other rule had a part in the result.
+# Each run that changes the model adds an entry, which holds all that is needed to repeat the run (`check_record`), and nothing
+# that differs between two runs on the same input: no time, no path, no name of a machine. Digests are the first 16 digits of
+# SHA-256. The digest of a rule covers its content, not its layout. `rule_set` covers the rules that fired, since no other
+# rule had a part in the result.
 
 SCHEMA = 1
 MAX_RECORD_BYTES = 1 << 20
@@ -136,18 +136,18 @@ class RecordedRun:
         input: SHA-256 of the file that was read; external data are not in it.
         rules: how often each rule fired, and its digest, by code.
         rule_set: digest over these rules and their parameters.
-        asked: rules that were selected by their codes, and so not asked for the exporter.
+        asked: rules that were selected by their codes, so that the exporter was not checked.
         set: parameters, by "CODE.name".
         source: name and SHA-256 of the framework's own file that was used, or None.
-        constant_inputs: whether initializers that are also inputs were constants; None when there were none.
+        constant_inputs: whether initializers that are also inputs were constants; None if there were none.
         left_out: firings that were ready to happen and were left out: rolled back, or suppressed by a configuration.
-        firings: after how many the run was stopped, None when it came to its end.
-        tidy: whether what nothing used was removed, too.
-        command: of a run that was no rules but a surgery, the command with its options; `rules` is empty then.
-        others: SHA-256 of further models that it was made of.
+        firings: the number after which the run was stopped, None if it came to its end.
+        tidy: whether unused parts were also removed.
+        command: for a surgery instead of a run of rules, the command with its options; `rules` is empty then.
+        others: SHA-256 of further models that were inputs.
         static: inputs that got fixed shapes first.
         packs: name and version of the packages that brought rules which fired.
-        way_back: what it takes to make the input of the result (`way_back`); "" unless it was asked for.
+        way_back: the data to make the input from the result (`way_back`); "" unless they were requested.
     """
 
     version: str
@@ -172,11 +172,11 @@ _NEEDED = ("version", "input", "rules", "rule_set")
 
 
 class Unreadable(ValueError):
-    """What stands under the key is no record."""
+    """The value under the key is no record."""
 
 
 def dumps(runs: tuple[RecordedRun, ...]) -> str:
-    """The record as it is kept: nothing is written for what is as it mostly is."""
+    """The record as it is stored: default values are left out."""
     usual = as_dict(RecordedRun("", "", {}, ""))
     entries = [{name: value for name, value in as_dict(run).items() if name in _NEEDED or value != usual[name]} for run in runs]
     return json.dumps({"schema": SCHEMA, "runs": entries}, separators=(",", ":"), ensure_ascii=True)
@@ -260,9 +260,9 @@ def stamp(
     static: Static = (),
     full: bool = False,
 ) -> None:
-    """Adds a run to the record in a model's metadata, and has its nodes say which rules made or changed them.
+    """Adds a run to the record in a model's metadata, and writes into its nodes which rules made or changed them.
 
-    Nothing is done when no rule fired. What stands under the key and is no record is left as it is, and the log says so.
+    Nothing is done when no rule fired. A value under the key that is no record is left as it is, and the log says so.
 
     Args:
         model: the model, after the run.
@@ -270,8 +270,8 @@ def stamp(
         rules: the rules of the run, as they were selected.
         source: the framework's own file that was used.
         tidy: whether `graph.tidy` was run as well, which by itself is reason enough for a record.
-        static: inputs that got fixed shapes before, which is reason enough, too.
-        full: the record keeps what `rewriter undo` needs, where that is not too much.
+        static: inputs that got fixed shapes before, which is also reason enough.
+        full: the record keeps the data that `rewriter undo` needs, if that is not too much.
     Raises:
         RewriterError: the file that the model was read from was changed meanwhile, or cannot be read.
     """
@@ -295,7 +295,7 @@ def stamp(
 
 
 def write(model: Model, runs: tuple[RecordedRun, ...]) -> None:
-    """Puts a record into a model, and has its nodes say which rules made or changed them."""
+    """Puts a record into a model, and writes into its nodes which rules made or changed them."""
     model.metadata[HISTORY] = dumps(runs)
     model.marks_nodes = True
 
@@ -339,7 +339,7 @@ def _run(
 
 
 def _packs(rules: RuleSet) -> tuple[str, ...]:
-    """Of the packages that bring some of these rules name and version; nobody is asked where all of them are shipped."""
+    """Name and version of the packages that bring some of these rules; no package is searched if all rules are shipped."""
     others = [os.path.realpath(rule.path) for rule in rules if not is_shipped(rule.path)]
     if not others:
         return ()
@@ -350,7 +350,7 @@ def _packs(rules: RuleSet) -> tuple[str, ...]:
 
 
 def _left_out(log: Log) -> tuple[Place, ...]:
-    """Firings of rules that fired elsewhere; those of the others are left out by leaving out the rule."""
+    """Firings of rules that also fired elsewhere; all other firings are left out by leaving out the rule."""
     places = {(one.rule, one.place, one.root) for one in log.rolled_back if one.place}
     places |= {(one.rule, one.place, one.root) for one in log.suppressed}
     return tuple(sorted(place for place in places if place[0] in log.counts))

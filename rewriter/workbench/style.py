@@ -1,4 +1,4 @@
-"""Colour where it is wanted, and names that cannot steer a terminal."""
+"""Optional colour, and names that cannot control a terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def counted(number: int, noun: str) -> str:
 def clean(text: str) -> str:
     """The text on one line, with every control character, bidirectional mark and broken character written as an escape.
 
-    Names come from models of strangers: one may hold a sequence that clears the screen or hides the rest of a line.
+    Models of strangers contain such names: a name may contain a sequence that clears the screen or hides the rest of a line.
     """
     if text.isprintable():
         return text
@@ -45,8 +45,8 @@ LEAST = 20  # columns that are left for text, however deep it is indented
 def fold(line: str, width: int, hang: int = 4) -> Iterator[str]:
     """The line as lines of at most `width` columns, those after the first indented by `hang` more than it is.
 
-    A word is never broken, so that paths and names can be copied; one that is longer than a line has one of its own. Colour
-    takes no columns, and what is painted goes on over the break.
+    A word is never broken, so that paths and names can be copied; a word that is longer than a line has its own line. Colour
+    takes no columns, and a painted text continues over the break.
     """
     if _columns(line) <= width:
         yield line

@@ -60,4 +60,4 @@ def test_sizes() -> None:
 
 
 def test_help(call: Call) -> None:
-    assert "example: rewriter compare net.onnx net.fixed.onnx" in call("compare", "--help").out
+    assert "rewriter compare net.onnx net.fixed.onnx" in call("compare", "--help").out

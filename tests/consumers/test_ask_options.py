@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from rewriter.app.cli import asked
+from rewriter.app.cli import consumers
 from rewriter.trust.consumers import target_recipes as recipes
 from rewriter.trust.consumers.target_recipes import Recipe, Step
 from rewriter.trust.proof import onnx_runtime
@@ -147,8 +147,8 @@ def test_the_list_of_consumers_in_the_help() -> None:
     from rewriter.app.cli.options import OPTIONS
     from rewriter.trust.consumers.asking import known
 
-    assert sorted(asked.SHIPPED.split(", ")) == known()
-    assert asked.SHIPPED in OPTIONS["ask"].help
+    assert sorted(consumers.SHIPPED.split(", ")) == known()
+    assert consumers.SHIPPED in OPTIONS["ask"].help
 
 
 def test_a_batch_goes_on_after_a_crash(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

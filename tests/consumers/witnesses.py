@@ -27,6 +27,99 @@ REMAINDER = """
 NUMBER = """
   <ir_version: 8, opset_import: ["": 17]>
   g (float[3,4] x) => (float[3,4] y) { b = IsNaN(x)  y = Cast<to=1>(b) }"""
+BOTH = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[2,3] x, float[2,3] z) => (float[2,3] y) <float zero = {0}> {
+    a = Greater(x, zero)  b = Greater(z, zero)  c = And(a, b)  y = Where(c, x, z)
+  }"""
+EITHER = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[2,3] x, float[2,3] z) => (float[2,3] y) <float zero = {0}> {
+    a = Greater(x, zero)  b = Greater(z, zero)  c = Or(a, b)  y = Where(c, x, z)
+  }"""
+CHOICE = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[2,3] x, float[2,3] z) => (float[2,3] y) <bool[3] mask = {0, 1, 1}> { y = Where(mask, x, z) }"""
+ROWS = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[3,4] x) => (float[2,4] y) <int64[2,1] i = {2, 0}> { y = GatherND(x, i) }"""
+PLACES = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[3,4] x) => (float[2] y) <int64[2,2] i = {2, 0, 1, 3}> { y = GatherND(x, i) }"""
+WHOLE = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[3,4] x) => (float[3,4] y) { i = Cast<to=6>(x)  y = Cast<to=1>(i) }"""
+THIRDS = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[3,4] x) => (float[3,4] y) <float three = {3}> { m = Mul(x, three)  i = Cast<to=6>(m)  y = Cast<to=1>(i) }"""
+TRUTH = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[3,4] x) => (float[3,4] y) { b = Cast<to=9>(x)  y = Cast<to=1>(b) }"""
+SLOPES = """
+  <ir_version: 8, opset_import: ["": 9]>
+  g (float[2,3,3,3] x) => (float[2,3,3,3] y) <float[3] s = {0.25, 0.5, 0.75}> { y = PRelu(x, s) }"""
+BORDER = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[1,2,6,6] x) => (float[1,2,3,3] y) {
+    y = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1], strides=[2,2], count_include_pad=1>(x)
+  }"""
+OVERHANG = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[1,2,6,6] x) => (float[1,2,4,4] y) {
+    y = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1], strides=[2,2], count_include_pad=1, ceil_mode=1>(x)
+  }"""
+COLUMNS = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,3] x) => (float[2,2] y) <int64[2] i = {0, 2}> { y = ai.onnx.ml.ArrayFeatureExtractor(x, i) }"""
+LABELS = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,3] x) => (float[1,2] y) <float[3] l = {5, 7, 9}> {
+    m = ArgMax<axis=1, keepdims=0>(x)  y = ai.onnx.ml.ArrayFeatureExtractor(l, m)
+  }"""
+REGRESSION = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,3] x) => (float[2,1] y) {
+    y = ai.onnx.ml.LinearRegressor<coefficients=[1.0, 2.0, 3.0], intercepts=[0.5]>(x)
+  }"""
+CLASSES = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,2] x) => (int64[2] l, float[2,2] y) {
+    l, y = ai.onnx.ml.LinearClassifier
+      <classlabels_ints=[4, 6], coefficients=[1.0, 2.0, 3.0, 1.0], intercepts=[0.5, 1.0], post_transform="SOFTMAX">(x)
+  }"""
+SCALES = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,3] x) => (float[2,3] y) {
+    y = ai.onnx.ml.Scaler<offset=[1.0, 2.0, 3.0], scale=[0.5, 1.5, 2.5]>(x)
+  }"""
+NORM1 = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,3] x) => (float[2,3] y) { y = ai.onnx.ml.Normalizer<norm="L1">(x) }"""
+NORM2 = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,3] x) => (float[2,3] y) { y = ai.onnx.ml.Normalizer<norm="L2">(x) }"""
+GAPS = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,2] x) => (float[2,2] y) {
+    y = ai.onnx.ml.Imputer<imputed_value_floats=[0.5, 1.0], replaced_value_float=nan>(x)
+  }"""
+CHANCES = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,2] x) => (int64[2] l, float[2,2] y) {
+    l, y = ai.onnx.ml.LinearClassifier
+      <classlabels_ints=[4, 6], coefficients=[1.0, 2.0, 3.0, 1.0], intercepts=[0.5, 1.0], post_transform="LOGISTIC">(x)
+  }"""
+LIMITS = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[1,6,4] b, float[1,1,6] s) => (int64[K,3] y) <int64 most = {3}, float overlap = {0.5}> {
+    y = NonMaxSuppression(b, s, most, overlap)
+  }"""
+CLIPPED = """
+  <ir_version: 8, opset_import: ["": 9]>
+  g (float[2,3,4,4] x) => (float[2,3,4,4] y) { y = Clip<min=-0.25, max=0.5>(x) }"""
+CUT = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[N,2,8,8] x) => (float[N,2,8,6] y) <int64[8] l = {0, 0, 2, -1, 0, 0, -2, -1}> { y = Pad(x, l) }"""
 VIEW = """
   <ir_version: 8, opset_import: ["": 17]>
   g (float[2,3,4] x) => (float[2,12] y) <int64[2] s = {2, 12}> { y = Reshape<allowzero=1>(x, s) }"""
@@ -68,6 +161,12 @@ WITNESSES = (
     Witness("TGT046", "qnn", "QNN 2.7.0", "opset 11"),
     Witness("TGT047", "qnn", "QNN 2.7.0", "two channels"),
     Witness("TGT049", "tract", "tract 0.23.9", "of the same type"),
+    Witness("TGT013", "opencv", "OpenCV 4.14.0", NUMBER),
+    Witness("TGT019", "opencv", "OpenCV 4.14.0", OVERHANG),
+    Witness("TGT019", "opencv", "OpenCV 5.0.0", OVERHANG),
+    Witness("TGT019", "openvino", "OpenVINO 2026.4.1", OVERHANG),
+    Witness("TGT029", "opencv", "OpenCV 4.14.0", CHOICE),
+    Witness("TGT029", "opencv", "OpenCV 5.0.0", CHOICE),
     Witness("TGT054", "opencv", "OpenCV 4.14.0", GELU),
     Witness("TGT054", "opencv", "OpenCV 5.0.0", GELU),
     Witness("TGT055", "opencv", "OpenCV 5.0.0", MASK),
@@ -77,6 +176,71 @@ WITNESSES = (
     Witness("TGT058", "mnn", "MNN 3.6.1", REMAINDER),
     Witness("TGT070", "ncnn", "ncnn 1.0.20261020", "along the channels"),
     Witness("TGT070", "tvm", "TVM 0.27.0.post1", "along the channels"),
+    Witness("TGT060", "opencv", "OpenCV 4.14.0", BOTH),
+    Witness("TGT061", "opencv", "OpenCV 4.14.0", EITHER),
+    Witness("TGT062", "opencv", "OpenCV 4.14.0", ROWS),
+    Witness("TGT063", "opencv", "OpenCV 4.14.0", PLACES),
+    Witness("TGT064", "opencv", "OpenCV 4.14.0", WHOLE),
+    Witness("TGT064", "qnn", "QNN 2.7.0", THIRDS),
+    Witness("TGT065", "mnn", "MNN 3.6.1", TRUTH),
+    Witness("TGT065", "opencv", "OpenCV 4.14.0", TRUTH),
+    Witness("TGT066", "mnn", "MNN 3.6.1", SLOPES),
+    Witness("TGT066", "opencv", "OpenCV 4.14.0", SLOPES),
+    Witness("TGT066", "opencv", "OpenCV 5.0.0", SLOPES),
+    Witness("TGT066", "openvino", "OpenVINO 2026.4.1", SLOPES),
+    Witness("TGT067", "opencv", "OpenCV 4.14.0", BORDER),
+    Witness("TGT068", "mnn", "MNN 3.6.1", COLUMNS),
+    Witness("TGT068", "onnx2torch", "onnx2torch 1.5.15", COLUMNS),
+    Witness("TGT068", "opencv", "OpenCV 4.14.0", COLUMNS),
+    Witness("TGT068", "opencv", "OpenCV 5.0.0", COLUMNS),
+    Witness("TGT068", "openvino", "OpenVINO 2026.4.1", COLUMNS),
+    Witness("TGT069", "mnn", "MNN 3.6.1", LABELS),
+    Witness("TGT069", "onnx2torch", "onnx2torch 1.5.15", LABELS),
+    Witness("TGT069", "opencv", "OpenCV 4.14.0", LABELS),
+    Witness("TGT069", "opencv", "OpenCV 5.0.0", LABELS),
+    Witness("TGT069", "openvino", "OpenVINO 2026.4.1", LABELS),
+    Witness("TGT080", "mnn", "MNN 3.6.1", REGRESSION),
+    Witness("TGT080", "onnx2torch", "onnx2torch 1.5.15", REGRESSION),
+    Witness("TGT080", "opencv", "OpenCV 4.14.0", REGRESSION),
+    Witness("TGT080", "opencv", "OpenCV 5.0.0", REGRESSION),
+    Witness("TGT080", "openvino", "OpenVINO 2026.4.1", REGRESSION),
+    Witness("TGT080", "qnn", "QNN 2.7.0", REGRESSION),
+    Witness("TGT081", "mnn", "MNN 3.6.1", CLASSES),
+    Witness("TGT081", "onnx2torch", "onnx2torch 1.5.15", CLASSES),
+    Witness("TGT081", "opencv", "OpenCV 4.14.0", CLASSES),
+    Witness("TGT081", "opencv", "OpenCV 5.0.0", CLASSES),
+    Witness("TGT081", "openvino", "OpenVINO 2026.4.1", CLASSES),
+    Witness("TGT082", "mnn", "MNN 3.6.1", CHANCES),
+    Witness("TGT082", "onnx2torch", "onnx2torch 1.5.15", CHANCES),
+    Witness("TGT082", "opencv", "OpenCV 4.14.0", CHANCES),
+    Witness("TGT082", "opencv", "OpenCV 5.0.0", CHANCES),
+    Witness("TGT082", "openvino", "OpenVINO 2026.4.1", CHANCES),
+    Witness("TGT083", "mnn", "MNN 3.6.1", SCALES),
+    Witness("TGT083", "onnx2torch", "onnx2torch 1.5.15", SCALES),
+    Witness("TGT083", "opencv", "OpenCV 4.14.0", SCALES),
+    Witness("TGT083", "opencv", "OpenCV 5.0.0", SCALES),
+    Witness("TGT083", "openvino", "OpenVINO 2026.4.1", SCALES),
+    Witness("TGT083", "qnn", "QNN 2.7.0", SCALES),
+    Witness("TGT083", "tract", "tract 0.23.9", SCALES),
+    Witness("TGT084", "mnn", "MNN 3.6.1", NORM1),
+    Witness("TGT084", "onnx2torch", "onnx2torch 1.5.15", NORM1),
+    Witness("TGT084", "opencv", "OpenCV 4.14.0", NORM1),
+    Witness("TGT084", "opencv", "OpenCV 5.0.0", NORM1),
+    Witness("TGT085", "mnn", "MNN 3.6.1", NORM2),
+    Witness("TGT085", "onnx2torch", "onnx2torch 1.5.15", NORM2),
+    Witness("TGT085", "opencv", "OpenCV 4.14.0", NORM2),
+    Witness("TGT085", "opencv", "OpenCV 5.0.0", NORM2),
+    Witness("TGT086", "mnn", "MNN 3.6.1", GAPS),
+    Witness("TGT086", "onnx2torch", "onnx2torch 1.5.15", GAPS),
+    Witness("TGT086", "opencv", "OpenCV 4.14.0", GAPS),
+    Witness("TGT086", "opencv", "OpenCV 5.0.0", GAPS),
+    Witness("TGT086", "openvino", "OpenVINO 2026.4.1", GAPS),
+    Witness("TGT086", "qnn", "QNN 2.7.0", GAPS),
+    Witness("TGT086", "tract", "tract 0.23.9", GAPS),
+    Witness("TGT087", "tract", "tract 0.23.9", LIMITS),
+    Witness("TGT088", "qnn", "QNN 2.7.0", CLIPPED),
+    Witness("TGT089", "mnn", "MNN 3.6.1", CUT),
+    Witness("TGT089", "tract", "tract 0.23.9", CUT),
 )
 
 

@@ -25,9 +25,9 @@ import pytest
 
 from rewriter.app.batch import bubblewrap
 from rewriter.app.batch.bubblewrap import Sandbox
-from rewriter.app.cli import sandboxed
-from rewriter.app.cli.configured import settle
+from rewriter.app.cli import sandbox
 from rewriter.app.cli.program import make_parser
+from rewriter.app.cli.settings import settle
 from rewriter.core.errors import RewriterError
 from tests.cli.call import GAMMA, GEMM, POOL, Call, contents
 
@@ -104,8 +104,8 @@ def in_sandbox(world: World) -> Sandbox:
     args = make_parser().read(given)
     settle(args)
     assert BWRAP is not None
-    with sandboxed._results(args) as writable:
-        return Sandbox(BWRAP, sandboxed._readable(args), writable)
+    with sandbox._results(args) as writable:
+        return Sandbox(BWRAP, sandbox._readable(args), writable)
 
 
 def outcome(code: str, sandbox: Sandbox | None) -> str:
@@ -404,7 +404,7 @@ def test_what_is_no_file_is_not_taken_out(planted: str, tmp_path: Path) -> None:
     staged = tmp_path / "model.onnx"
     {"link": lambda: staged.symlink_to("/etc/passwd"), "fifo": lambda: os.mkfifo(staged), "folder": staged.mkdir}[planted]()
     with pytest.raises(RewriterError, match=r"result\.onnx is not written"):
-        sandboxed._put(staged, str(tmp_path / "result.onnx"), force=True)
+        sandbox._put(staged, str(tmp_path / "result.onnx"), force=True)
     assert not (tmp_path / "result.onnx").exists()
 
 

@@ -1,6 +1,6 @@
 """The command line of `bwrap`, and the process that it starts: a program that sees the system, Python and a few files.
 
-`cli/sandboxed.py` runs `fix`, `check` and `optimize` in it, and `tests/hostile/test_sandbox.py` runs attacks in it: a bug in
+`cli/sandbox.py` runs `fix`, `check` and `optimize` in it, and `tests/hostile/test_sandbox.py` runs attacks in it: a bug in
 native code lets a model do to this machine what a program can do here.
 """
 

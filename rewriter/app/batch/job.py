@@ -129,7 +129,7 @@ def _repaired(job: Job, work: Work, outcome: Outcome) -> Model | None:
 
 def _asked(job: Job, work: Work, outcome: Outcome) -> Model | None:
     """The same, and asks the consumers."""
-    from rewriter.app.batch.asked_repair import ask_all, repair_and_ask
+    from rewriter.app.batch.consumer_repair import ask_all, repair_and_ask
 
     if work.rewriting.keep:
         return repair_and_ask(job, work, outcome, _repaired, _copied)

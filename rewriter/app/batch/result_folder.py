@@ -1,6 +1,6 @@
 """A folder of results and its journal: what earlier runs did, and what is left to do (`--resume`, `--update`).
 
-`cli.batch` makes one for calls with `--out`, and notes in it what becomes of each model. `cli.sandboxed` asks for the place of
+`cli.batch` makes one for calls with `--out`, and notes in it what becomes of each model. `cli.sandbox` asks for the place of
 the journal.
 """
 

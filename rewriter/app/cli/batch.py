@@ -17,12 +17,11 @@ from rewriter.app.batch.outcome_records import FINDINGS, OK, Command, Totals
 from rewriter.app.batch.processes import run_all
 from rewriter.app.batch.urls import STDOUT, is_remote, is_url
 from rewriter.app.batch.work import Checking, Job, Notes, Outcome, Reading, Rewriting, Work, Writing
-from rewriter.app.cli.configured import unused, vary
 from rewriter.app.cli.console_report import ConsoleReport, fix_command
 from rewriter.app.cli.options import limits_of, runtime_choice
-from rewriter.app.cli.output import check_stdout, model_to_stdout, print_message, style_of
-from rewriter.app.cli.progress_bar import progress
+from rewriter.app.cli.output import check_stdout, model_to_stdout, print_message, progress, style_of
 from rewriter.app.cli.selection import selected
+from rewriter.app.cli.settings import unused, vary
 from rewriter.app.report.terminal import profile_lines, summary_line
 from rewriter.core.engine.limits import Limits
 from rewriter.core.errors import RewriterError
@@ -265,7 +264,7 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
         limits = replace(limits, firings=args.max_firings)
     asking = None
     if command != "optimize" and (getattr(args, "ask", None) or args.target):
-        from rewriter.app.cli.asked import Asking
+        from rewriter.app.cli.consumers import Asking
 
         asking = Asking(args)
     return Work(

@@ -32,7 +32,7 @@ from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
-    from rewriter.app.cli.progress_bar import Display
+    from rewriter.app.cli.output import Display
     from rewriter.app.report.consumer_lines import VerdictCounts
     from rewriter.trust.consumers.consumer_verdict import Verdict
 

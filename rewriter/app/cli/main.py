@@ -81,7 +81,7 @@ def _run(args: argparse.Namespace, words: Sequence[str], staging: str | None) ->
     """Runs the command, with `--sandbox` by way of another process that does."""
     args.staging = staging
     if staging is None and getattr(args, "sandbox", False):
-        from rewriter.app.cli.sandboxed import run
+        from rewriter.app.cli.sandbox import run
 
         return run(args, words)
     return int(args.run(args))
@@ -105,7 +105,7 @@ def _settled(args: argparse.Namespace) -> bool:
     """Brings the configuration in, for commands that have one; whether to show it was all that was asked for."""
     shown = False
     if "no_config" in args:
-        from rewriter.app.cli.configured import settle
+        from rewriter.app.cli.settings import settle
 
         shown = settle(args)
     origins = getattr(args, "origins", {})

@@ -225,7 +225,7 @@ def _several(metavar: str, help: str, default: list[str] | None = None, **others
     return Option(help, metavar, default, action="append", **others)
 
 
-# The table. An option that a configuration may set has no default here: `configured` knows it.
+# The table. An option that a configuration may set has no default here: `cli.settings` sets it.
 
 OPTIONS: dict[str, Option] = {
     "debug": _flag("show the traceback of an internal error (or set REWRITER_DEBUG=1)"),

@@ -18,6 +18,7 @@ from rewriter.core.language.cache.operator_table import ANY, Table, begun, union
 from rewriter.core.language.functions import FUNCTIONS as DECLARED
 from rewriter.core.language.operator_traits import OLD_KERNELS, SETTLED
 from rewriter.core.onnxfile.census import OPAQUE, Body, Census, NodeKind
+from rewriter.core.record import field, record
 
 # Faults of a model as a whole that a census can rule out; the names are those of `language.functions`.
 #
@@ -305,36 +306,23 @@ class CoarseTensor(Stranger):
         self.output = output
 
 
-class Deferred:
-    """What a name stands for, where that depends on the node."""
+@record(frozen=True, slots=True)
+class AttributeOf:
+    """The value of an attribute, which depends on the node."""
 
-    __slots__ = ()
-
-    def read(self, world: CoarseWorld) -> Any:
-        raise NotImplementedError
-
-
-class AttributeOf(Deferred):
-    """The value of an attribute."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+    name: str
 
     def read(self, world: CoarseWorld) -> Any:
         return world.attribute(self.name)
 
 
-class RunOf(Deferred):
+@record(frozen=True, slots=True)
+class RunOf:
     """The operands between the first and the last ones; with `exact` false, some of them."""
 
-    __slots__ = ("before", "behind", "exact")
-
-    def __init__(self, before: int, behind: int, *, exact: bool) -> None:
-        self.before = before
-        self.behind = behind
-        self.exact = exact
+    before: int
+    behind: int
+    exact: bool
 
     def read(self, world: CoarseWorld) -> Any:
         types = world.operand_types
@@ -347,6 +335,7 @@ class RunOf(Deferred):
         return [CoarseTensor((place,)) if types[place] else ABSENT for place in places]
 
 
+@record(eq=False)
 class CoarseWorld:
     """One case in which conditions are evaluated: a kind of node, with possible types and ranks of its operands.
 
@@ -360,26 +349,19 @@ class CoarseWorld:
         decided: an output, and whether it is taken for an output of the graph; None where that differs from node to node.
     """
 
+    model: CensusModel
+    kind: Any
+    operand_types: tuple[int, ...] | None = None
+    operand_ranks: tuple[int | None, ...] | None = None
+    decided: tuple[int, bool] | None = None
+    asked_outputs: set[int] = field(default_factory=set)
+    wants_types: bool = False
+    wants_ranks: bool = False
+    asks_model: bool = False
+
     tensor_class = CoarseTensor
     node_class = CoarseNode
     is_coarse = True
-
-    def __init__(
-        self,
-        model: CensusModel,
-        kind: NodeKind | None,
-        operand_types: tuple[int, ...] | None = None,
-        operand_ranks: tuple[int | None, ...] | None = None,
-        *,
-        decided: tuple[int, bool] | None = None,
-    ) -> None:
-        self.model = model
-        self.kind: Any = kind
-        self.operand_types = operand_types
-        self.operand_ranks = operand_ranks
-        self.decided = decided
-        self.asked_outputs: set[int] = set()
-        self.wants_types = self.wants_ranks = self.asks_model = False
 
     @property
     def functions(self) -> Mapping[str, Implementation]:
@@ -522,7 +504,7 @@ class CoarseNames(Bindings):
         value = self.bound.get(name)
         if value is None:
             return super().get(name, world)
-        return value.read(world) if isinstance(value, Deferred) else value
+        return value.read(world) if isinstance(value, AttributeOf | RunOf) else value
 
 
 def value_in(expr: ast.Expr, names: Bindings, world: CoarseWorld) -> Any:

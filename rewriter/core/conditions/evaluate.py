@@ -13,6 +13,7 @@ from typing import Any
 from rewriter.core.conditions.rule_values import (
     ABSENT,
     BYTES_LIMIT,
+    MISTAKES,
     UNKNOWN,
     DType,
     Failure,
@@ -179,18 +180,6 @@ def _list(expr: ast.ListOf) -> Meaning:
     return listed
 
 
-_CALL_FAILS = (
-    TypeError,
-    ValueError,
-    IndexError,
-    KeyError,
-    OverflowError,
-    ZeroDivisionError,
-    AttributeError,
-    MemoryError,
-)
-
-
 def _call(expr: ast.Call) -> Meaning:
     name = expr.function
     read = _elements if name in ("all", "any") else meaning
@@ -207,7 +196,7 @@ def _call(expr: ast.Call) -> Meaning:
             if kind is bool or kind is DType or result is UNKNOWN:
                 return result
             result = plain(result)
-        except _CALL_FAILS as error:
+        except MISTAKES as error:
             raise Failure(f"`{name}`: {error}") from error
         return checked(result) if isinstance(result, int) else bounded(result)
 

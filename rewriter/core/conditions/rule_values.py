@@ -102,6 +102,10 @@ class Failure(Exception):
     """An expression raised: an error in the rule, or a model that the rule did not think of. The rule does not fire."""
 
 
+MISTAKES = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+"""What Python raises when a rule meets a model that nobody thought of: it spoils that rule at that place and nothing else."""
+
+
 def checked(number: int) -> int:
     """The number, if it fits 64 bits. Raises Failure otherwise."""
     if number in INT64:

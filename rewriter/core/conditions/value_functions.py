@@ -336,9 +336,7 @@ def _cast(context: RecordedGraph, value: Any, dtype: int) -> Any:
 
 
 def _to_list(context: RecordedGraph, value: Any) -> Any:
-    if isinstance(value, np.ndarray) and value.size > LIST_LIMIT:
-        raise Failure(f"a list of more than {LIST_LIMIT} items")
-    return value.ravel().tolist() if isinstance(value, np.ndarray) else value
+    return _listed(value) if isinstance(value, np.ndarray) else value
 
 
 def _where(context: RecordedGraph, test: Any, then: Any, other: Any) -> Any:

@@ -16,7 +16,9 @@ from rewriter.core.graph.message_text import printable
 from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.rule import Rule
+from rewriter.core.language.schema import qualified
 from rewriter.core.language.walk import walk
+from rewriter.core.record import record
 
 # How explanations call what they found: a tensor with who makes it, a value with what matters of it.
 
@@ -33,7 +35,7 @@ def node_words(node: gs.Node) -> str:
 
 
 def _op(node: gs.Node) -> str:
-    return f"{node.domain}.{node.op}" if node.domain and node.domain != "ai.onnx" else str(node.op)
+    return qualified(node.op, node.domain or "")
 
 
 def tensor_words(context: Context, tensor: gs.Tensor | None) -> str:
@@ -88,14 +90,14 @@ def _array_words(array: np.ndarray[Any, Any]) -> str:
 MOST = 6  # parts that are shown
 
 
+@record(eq=False, slots=True)
 class Witnessed:
     """The values in one condition under one match. Asking leaves no doubts behind in the context."""
 
-    def __init__(self, condition: ast.Expr, names: Bindings, context: Context, rule: Rule) -> None:
-        self._names = names
-        self._context = context
-        self._rule = rule
-        self._condition = condition
+    _condition: ast.Expr
+    _names: Bindings
+    _context: Context
+    _rule: Rule
 
     def found(self) -> str:
         """`rank(x) is 2; x is 'data', an input of the graph`."""

@@ -10,7 +10,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings, holds
-from rewriter.core.conditions.rule_values import UNKNOWN, Failure
+from rewriter.core.conditions.rule_values import MISTAKES, UNKNOWN, Failure
 from rewriter.core.engine.compile import CompiledRule
 from rewriter.core.engine.firing import Fired, Tracer
 from rewriter.core.errors import RewriterError
@@ -24,9 +24,6 @@ from rewriter.core.matching.questions import Registers, TooManyAttempts
 from rewriter.core.rewriting.rewrite import apply_block
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 from rewriter.core.whole_model import DoesNotFlow, repairs
-
-MISTAKES = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
-"""Errors that Python raises if a rule meets an unforeseen model: only this rule fails, and only at this place."""
 
 
 class Attempt:

@@ -270,7 +270,7 @@ _FAULTS = (
     Fault(
         "unchanged_states",
         "states of Loops that each iteration passes on as they are",
-        "their readers in the body and behind the loop read the tensor before the loop",
+        "their readers in the body and after the loop read the tensor before the loop",
     ),
     Fault(
         "listed_initializers",

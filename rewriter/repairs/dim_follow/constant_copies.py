@@ -30,7 +30,7 @@ def integers(follower: Follower, node: gs.Node, what: str, *numbers: int) -> gs.
 def sizes_of(
     follower: Follower, node: gs.Node, source: gs.Tensor, sizes: Sequence[int], axes: Sequence[int | None]
 ) -> gs.Tensor:
-    """An int64 vector of `sizes`, where those with an axis are the lengths that `source` has when the model runs."""
+    """An int64 vector of `sizes`; sizes with an axis are the lengths that `source` has when the model runs."""
     parts: list[gs.Tensor] = []
     run: list[int] = []
     for size, axis in zip(sizes, axes, strict=True):
@@ -79,13 +79,13 @@ Array = np.ndarray[Any, Any]
 _GATHERS = of_form("gather", "gather_nd")
 _MOVES = of_rule("add", "cast", "concat", "flatten", "identity", "reshape", "squeeze", "sum", "transpose", "unsqueeze")
 _DEEPEST = 60
-"""Nodes between a constant and what it is computed from."""
+"""Nodes between a constant and the constants that it is computed from."""
 
 
 def values(follower: Follower, tensor: gs.Tensor, depth: int = 0) -> Array | None:
-    """What a tensor holds that is computed from constants alone; None where it is not, or that would take too much.
+    """The contents of a tensor that is computed from constants alone; None if it is not, or if that would take too much.
 
-    Floats may be rounded otherwise than in a runtime, and equally wherever the same is computed.
+    Floats may be rounded differently from a runtime, but equal computations are rounded equally.
     """
     found = _known(follower, tensor)
     node = follower.index.producer(tensor)
@@ -100,7 +100,7 @@ def values(follower: Follower, tensor: gs.Tensor, depth: int = 0) -> Array | Non
 
 
 def _known(follower: Follower, tensor: gs.Tensor) -> Array | None:
-    """What the engine knows, or what follows from shapes and is the same for every size."""
+    """The value that the engine knows, or that follows from shapes and is the same for every size."""
     found = follower.context.facts.constant(tensor)
     if found is None and follower.old.fact(tensor).value == follower.new.fact(tensor).value:
         found = array_of_value(follower.old.fact(tensor))
@@ -123,7 +123,7 @@ def _from_constants(follower: Follower, tensor: gs.Tensor) -> bool:
 
 
 def copies(follower: Follower, tensor: gs.Tensor, axis: int, times: int) -> bool:
-    """Whether a tensor holds the same so many times, one after the other along an axis: by what made it, or by its values."""
+    """Whether a tensor holds so many equal copies, one after the other along an axis: by its makers, or by its values."""
     node, made_of = follower.index.producer(tensor), None
     if node is not None and node.inputs and (node.domain or "") in ("", "ai.onnx"):
         source = node.inputs[0]
@@ -182,7 +182,7 @@ def tiled(follower: Follower, node: gs.Node, tensor: gs.Tensor, axis: int, lead:
 
 
 def counted(follower: Follower, node: gs.Node, tensor: gs.Tensor, axis: int, lead: gs.Tensor, place: int) -> gs.Tensor | None:
-    """Places of which each along an axis is so much more than the one before, for as many as `lead` has at run time."""
+    """Indices that grow by equal steps along an axis, for as many as `lead` has at run time."""
     array, dtype = values(follower, tensor), follower.context.facts.dtype(tensor)
     if array is None or dtype != 7 or array.shape[axis] < 2 or not _are_places(follower, node):
         return None
@@ -203,7 +203,7 @@ def counted(follower: Follower, node: gs.Node, tensor: gs.Tensor, axis: int, lea
 
 
 def _are_places(follower: Follower, node: gs.Node) -> bool:
-    """Whether what a node gives is only read as places of elements."""
+    """Whether the results of a node are only used as indices of elements."""
     waiting, seen = [node], set[int]()
     while waiting:
         one = waiting.pop()
@@ -219,7 +219,7 @@ def _are_places(follower: Follower, node: gs.Node) -> bool:
 
 
 def repeat(follower: Follower, node: gs.Node, position: int, lead: gs.Tensor, axes: dict[int, int]) -> bool:
-    """Expands an operand along axes to the lengths that `lead` has along its own, where it does not grow by itself."""
+    """Expands an operand along axes to the lengths that `lead` has along its own, if the operand does not grow by itself."""
     if position >= len(node.inputs) or not node.inputs[position].name:
         return False
     tensor = node.inputs[position]
@@ -245,7 +245,7 @@ def repeat(follower: Follower, node: gs.Node, position: int, lead: gs.Tensor, ax
 
 
 def _beginning(follower: Follower, node: gs.Node, tensor: gs.Tensor, axis: int, several: int) -> gs.Tensor:
-    """The first entries along an axis: a new constant, or a Slice of what is computed from weights."""
+    """The first entries along an axis: a new constant, or a Slice of values that are computed from weights."""
     array = follower.context.facts.constant(tensor)
     if array is not None:
         return constant(follower, node, "one", np.take(array, range(several), axis), follower.context.facts.dtype(tensor))

@@ -1,4 +1,4 @@
-"""A dimension with a name is followed through the graph; repairs are made where it does not flow by itself."""
+"""A dimension with a name is followed through the graph; nodes that it does not flow through by itself are repaired."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rewriter.core.whole_model import DoesNotFlow
 from rewriter.repairs.dim_follow.follower import PRIMES, Follower
 from rewriter.repairs.dim_follow.mend import MENDERS
 
-# Which operators compute the same thing for every height, width or length, whatever becomes of the size on the way.
+# Operators that compute the same thing for every height, width or length, even if the size changes on the way.
 #
 # A batch has to reach the results as it is or in proportion: each image has a result of its own. Other dimensions need not. A
 # convolution without padding takes its border off, a stride of two rounds, and a global pool leaves nothing of them.
@@ -31,16 +31,16 @@ _FORMS = (
     "constant_of_shape", "range",
 )  # fmt: skip
 OF_ANY_SIZE = having("elementwise") | having("any_size") | of_form(*_FORMS)
-"""Their results grow with what they read, by whatever amount."""
+"""Their results grow with their operands, by any amount."""
 
 PRIME = 104729
-"""In products of sizes, a power of it stands for each dimension that has a name and no size."""
+"""In products of sizes, a power of it represents each dimension that has a name and no size."""
 
 Shape = tuple[Dim, ...]
 
 
 def takes_any_size(follower: Follower, node: gs.Node) -> bool:
-    """Whether a node gives what it should for other sizes of what it reads, too."""
+    """Whether a node also computes the correct result for other sizes of its operands."""
     if (node.domain or "") not in ("", "ai.onnx") or node.op not in SUMMARIES | OF_ANY_SIZE:
         return False
     changed = node.op in SUMMARIES
@@ -59,11 +59,11 @@ def _same_or_numbers(old: Dim, new: Dim) -> bool:
 
 
 def _fits(follower: Follower, node: gs.Node) -> bool:
-    """Whether what the node reads still fits together, and what it gives is that."""
+    """Whether the operands of the node still fit together, and the result fits them."""
     read = [follower.new.shape(tensor) for tensor in node.inputs]
     output_shape = follower.new.shape(node.outputs[0])
     form = traits(node.op).shape
-    if form in ("broadcast", "sloped"):  # inference believes operands that do not fit together
+    if form in ("broadcast", "sloped"):  # inference does not check that operands fit together
         return _together(read)
     if form == "expand":
         return _together([read[0], output_shape])
@@ -92,10 +92,10 @@ def _together(shapes: Sequence[Shape | None]) -> bool:
 
 
 def keeps_order(follower: Follower, node: gs.Node) -> bool:
-    """Whether each element stays where it belongs behind a Reshape to a shape that does not follow the size.
+    """Whether each element stays in its place behind a Reshape to a shape that does not follow the size.
 
-    A -1 takes what is left of any size, though it be that of another dimension: where a dimension grows, the dimensions that
-    are cut or merged have to be the same ones as before, and may be merged only.
+    A -1 takes the rest of any size, even of another dimension. So if a dimension grows, the dimensions that are cut or merged
+    have to be the same as before, and may be merged only.
     """
     if len(node.inputs) < 2 or follower.old.value(node.inputs[1]) != follower.new.value(node.inputs[1]):
         return True
@@ -109,7 +109,7 @@ def keeps_order(follower: Follower, node: gs.Node) -> bool:
 
 
 def _cuts(read: Shape | None, output_shape: Shape | None) -> list[tuple[int, int]] | None:
-    """Where both shapes have had equally many elements, from the first dimension on; None where that cannot be determined."""
+    """The places up to which both shapes have equally many elements, from the first dimension on; None if unknown."""
     if read is None or output_shape is None or None in read or None in output_shape:
         return None
     named = {
@@ -127,7 +127,7 @@ def _cuts(read: Shape | None, output_shape: Shape | None) -> list[tuple[int, int
 
 
 READERS = of_form("shape", "size")
-"""What may read a tensor that depends on a dimension and give one whose type does not."""
+"""Operators that may read a tensor that depends on a dimension and whose results have a type that does not."""
 
 ALONG = having("along")
 FLATTEN = having("flattens")
@@ -135,7 +135,7 @@ SCATTERS = having("scatters")
 
 
 def named_dimensions(group: Iterable[Edits]) -> dict[str, int]:
-    """What dimensions were that inputs of the graph now have names for.
+    """The old sizes of the dimensions that inputs of the graph now have names for.
 
     Raises:
         DoesNotFlow: one name is to stand for two sizes, or there are more names than can be followed at once.
@@ -155,10 +155,10 @@ def named_dimensions(group: Iterable[Edits]) -> dict[str, int]:
 
 
 class DimensionWalk(Follower):
-    """Goes through a graph, and has repairs made where the dimensions do not flow by themselves."""
+    """Goes through a graph, and has nodes repaired that the dimensions do not flow through by themselves."""
 
     def follow(self) -> None:
-        """Mends what has to be mended.
+        """Repairs the nodes that hold old sizes.
 
         Raises:
             DoesNotFlow: the dimension does not reach the outputs through every node on its way.
@@ -195,7 +195,7 @@ class DimensionWalk(Follower):
         return any(self.old.value(tensor) != self.new.value(tensor) for tensor in node.inputs)
 
     def _around(self, node: gs.Node) -> None:
-        """A node with bodies is believed as long as nothing that it reads depends on the dimensions."""
+        """A node with bodies is left as it is if none of its operands depends on the dimensions."""
         inside = [tensor for inner in self.index.inside(node) for tensor in inner.inputs]
         for tensor in (*node.inputs, *inside):
             if self.grows(tensor) or self.old.value(tensor) != self.new.value(tensor):
@@ -204,7 +204,7 @@ class DimensionWalk(Follower):
         self.new.keep(node)
 
     def _wrong(self, node: gs.Node) -> str | None:
-        """Why the outputs of a node are not what they have to be."""
+        """Why the outputs of a node are wrong."""
         if not node.outputs:
             return None
         growing = False
@@ -229,7 +229,7 @@ class DimensionWalk(Follower):
         return f"its result {_shown(self.old.shape(node.outputs[0]))} is the same for every size"
 
     def _stays_inside(self, node: gs.Node) -> None:
-        """Raises where elements along the dimension would be mixed, or places along it are named."""
+        """Raises DoesNotFlow if elements along the dimension would be mixed, or indices along it are fixed."""
         if node.op in SCATTERS and len(node.inputs) > 1 and self.grows(node.inputs[0]) and not self.grows(node.inputs[1]):
             raise DoesNotFlow.through(node, ", whose indices are for the old size")
         if self.any_size or node.op not in ALONG or not node.inputs:
@@ -252,7 +252,7 @@ class DimensionWalk(Follower):
     # --- declarations ------------------------------------------------------------------------------------------------------
 
     def _declare(self) -> None:
-        """Outputs of the graph say the name where they have the dimension, and nothing where they have another size of it."""
+        """Declares the name in outputs of the graph that have the dimension, and no size in outputs with another size of it."""
         for tensor in self.index.graph.outputs:
             ratios, shape = self.dimension_ratios(tensor), self.context.facts.declared(tensor)[1]
             if ratios is None or shape is None or len(ratios) != len(shape) or all(ratio == 1 for ratio in ratios):

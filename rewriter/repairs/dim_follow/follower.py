@@ -1,4 +1,4 @@
-"""What is known of a graph in which dimensions got a name: how each tensor grows with them.
+"""Facts of a graph in which dimensions got a name: how each tensor grows with them.
 
 Every node is inferred in two worlds: with the sizes that the dimensions had, and with large primes in their place. A dimension
 of a result that is the same in both does not depend on them; one that grew by prime / size does.
@@ -24,17 +24,17 @@ from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.onnxfile.tensors import Dim, TensorType
 
-# The shapes of a graph for given sizes of its named dimensions.
+# The shapes of a graph for specific sizes of its named dimensions.
 #
-# Facts of the engine keep names, and a name is lost where a dimension is multiplied or divided. Inferring with numbers loses
-# nothing: where the same graph has the shape [8,12] for a batch of 8 and [7919,12] for a batch of 7919, it is plain which
-# dimension is the batch. What the file declares of inner tensors is not believed, since it was written for the old size.
+# Facts of the engine keep names, and a name is lost if a dimension is multiplied or divided. Inferring with numbers loses
+# nothing: if the same graph has the shape [8,12] for a batch of 8 and [7919,12] for a batch of 7919, it is plain which
+# dimension is the batch. Shapes that the file declares for inner tensors are ignored, since they have the old size.
 
 CONSTANT = 1  # a mark: the tensor is one; which one does not matter here
 
 
 class World:
-    """Facts of tensors for one choice of sizes. Nodes are to be told in the order of computation.
+    """Facts of tensors for one choice of sizes. Nodes have to be added in the order of computation.
 
     Args:
         index: of the graph.
@@ -57,7 +57,7 @@ class World:
         return self.fact(tensor).value
 
     def fact(self, tensor: gs.Tensor) -> Fact:
-        """Facts of a tensor; of one that no node makes, with the sizes of this world."""
+        """Facts of a tensor; for a tensor without a maker, with the sizes of this world."""
         if id(tensor) not in self._facts:
             known = NOTHING
             if self._index.producer(tensor) is None:
@@ -72,7 +72,7 @@ class World:
         return known._replace(shape=tuple(self._sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in known.shape))
 
     def tell(self, node: gs.Node) -> None:
-        """Infers the outputs of a node; anew, when its operands have changed."""
+        """Infers the outputs of a node; again if its operands have changed."""
         for tensor, fact in zip(node.outputs, self._of(node), strict=False):
             if tensor.name:
                 self._facts[id(tensor)] = fact
@@ -115,11 +115,11 @@ class Follower:
     Args:
         context: the model.
         edits: the transaction that repairs go through.
-        sizes: what each newly named dimension was.
-        names: those of them that are followed; all by default.
+        sizes: the old size of each newly named dimension.
+        names: the dimensions in `sizes` that are followed; all by default.
 
     Attributes:
-        any_size: whether what the dimensions become on the way does not matter, as long as every node takes other sizes.
+        any_size: whether dimensions may change on the way, as long as every node works with other sizes.
     """
 
     any_size = False
@@ -140,12 +140,12 @@ class Follower:
         }
 
     def ratios(self, tensor: gs.Tensor) -> list[Fraction] | None:
-        """By what each dimension of a tensor grows; None when that cannot be told of one of them."""
+        """The factor by which each dimension of a tensor grows; None if one of them cannot be determined."""
         found = self.dimension_ratios(tensor)
         return None if found is None or None in found else [ratio for ratio in found if ratio is not None]
 
     def dimension_ratios(self, tensor: gs.Tensor) -> list[Fraction | None] | None:
-        """The same, with None for each dimension of which it cannot be told, or for all of them."""
+        """The same, with None for each dimension whose factor cannot be determined, or None instead of the list."""
         old, new = self.old.shape(tensor), self.new.shape(tensor)
         if old is None or new is None or len(old) != len(new):
             return None
@@ -160,7 +160,7 @@ class Follower:
         return None
 
     def unit(self, ratio: Fraction) -> int:
-        """The old size of what grows by this ratio."""
+        """The old size of the dimension that grows by this ratio."""
         return self._units[ratio]
 
     def grows(self, tensor: gs.Tensor) -> bool:
@@ -168,6 +168,6 @@ class Follower:
         return self.old.shape(tensor) != self.new.shape(tensor)
 
     def tell(self, node: gs.Node) -> None:
-        """Infers a node in both worlds: one on the way, or one that a repair has put in."""
+        """Infers a node in both worlds: a node on the way, or a node that a repair has added."""
         self.old.tell(node)
         self.new.tell(node)

@@ -1,7 +1,7 @@
 """Repairs of nodes that hold the old size of a dimension, one function an operator.
 
-Each looks whether the node needs a repair, edits it through the follower's transaction and says whether it did. Where it finds
-no way it leaves the node, and the follower refuses.
+Each function checks whether the node needs a repair, edits it through the follower's transaction and returns whether it did. If
+there is no repair, it leaves the node as it is, and the follower rejects it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from rewriter.repairs.dim_follow.constant_copies import (
 )
 from rewriter.repairs.dim_follow.follower import Follower
 
-# Where a dimension goes in a Reshape.
+# The place of a dimension in a Reshape.
 #
-# A Reshape keeps the order of elements, so a dimension is found again where the product of the dimensions before it is the
-# same: [8, 12, 64] with a batch of 8 in front becomes [8, 768], or [96, 64] with the batch in the first dimension, and not [12,
-# 512].
+# A Reshape keeps the order of elements. So a dimension is found again at the place where the product of the dimensions before
+# it is the same: [8, 12, 64] with a batch of 8 in front becomes [8, 768], or [96, 64] with the batch in the first dimension,
+# and not [12, 512].
 
 Product = tuple[int, tuple[str, ...]]
 
@@ -42,18 +42,18 @@ Product = tuple[int, tuple[str, ...]]
 def aligned(
     before: Sequence[Dim], ratios: Sequence[Fraction], units: Sequence[int], after: Sequence[Dim], *, behind: bool = False
 ) -> list[Fraction] | None:
-    """By what each dimension of the result grows.
+    """The factor by which each dimension of the result grows.
 
     Args:
         before: the operand's shape at the old sizes.
-        ratios: by what each of its dimensions grows (1: not at all).
-        units: the old size of what makes it grow; a dimension of 24 may hold a batch of 8 and 3 more.
+        ratios: the factor by which each of its dimensions grows (1: not at all).
+        units: the old size of the dimension that makes it grow; a dimension of 24 may hold a batch of 8 and 3 more.
         after: the result's shape at the old sizes.
         behind: whether a dimension may also hold the growing one behind others, as [5, 8, 64] with a batch of 8 becomes
-            [40, 64]. Its size is told so, and no longer that the first of the batch come first in it.
+            [40, 64]. Only its size is followed then, since the first of the batch no longer come first in it.
 
     Returns:
-        A factor for each dimension of `after`; None where there is no place for one, or unknown dimensions hide it.
+        A factor for each dimension of `after`; None if there is no place for a factor, or unknown dimensions hide it.
     """
     found = [Fraction(1)] * len(after)
     for position, (ratio, unit) in enumerate(zip(ratios, units, strict=True)):
@@ -67,10 +67,10 @@ def aligned(
 
 
 def _place(before: Sequence[Dim], position: int, unit: int, after: Sequence[Dim], *, behind: bool) -> int | None:
-    """The dimension of `after` that holds what makes dimension `position` of `before` grow.
+    """The dimension of `after` that holds the growing part of dimension `position` of `before`.
 
     There may be several: before a size of 1 and behind it the product is the same, and inside of a dimension the growing part
-    may come first or last. The same position is the likeliest, then one that has exactly this size, then the outermost.
+    may come first or last. The same position is the likeliest, then a dimension of exactly this size, then the outermost.
     """
     size, start = before[position], _product(before[:position])
     if start is None or not isinstance(size, int) or size % unit:
@@ -108,9 +108,9 @@ def _product(dims: Sequence[Dim]) -> Product | None:
 
 
 def gather(follower: Follower, node: gs.Node) -> bool:
-    """Places in a dimension that holds the growing one and others: the same others are taken of each.
+    """Indices in a dimension that holds the growing one and others: the same others are read for each entry of the growing one.
 
-    The indices of the first, with the length of the others added for each further one, are what the node has.
+    The node has the indices for the first entry, and the same plus the length of the others for each further entry.
     """
     data, axis = node.inputs[0], node.attrs.get("axis", 0)
     ratios, shape = follower.ratios(data), follower.old.shape(data)
@@ -136,9 +136,9 @@ def gather(follower: Follower, node: gs.Node) -> bool:
 
 
 def gather_nd(follower: Follower, node: gs.Node) -> bool:
-    """Indices that count the dimension, as those of attention masks do: each of it is asked for by its own number.
+    """Indices that count the dimension, as attention masks have them: each entry of the dimension is read by its own number.
 
-    What is taken of each is the same; then it is taken with a Gather, which leaves the dimension alone.
+    If the same is read of each entry, a Gather replaces the node and leaves the dimension alone.
     """
     data, indices = node.inputs[0], values(follower, node.inputs[1])
     ratios, shape = follower.ratios(data), follower.old.shape(data)
@@ -183,11 +183,11 @@ def gather_elements(follower: Follower, node: gs.Node) -> bool:
 Mender = Callable[[Follower, gs.Node], bool]
 INT64 = 7
 LARGEST = {6: 2**31 - 1, 7: 2**63 - 1}
-"""What Slice takes for "to the end", by element type."""
+"""The ends that Slice reads as "to the end", by element type."""
 
 
 def reshape(follower: Follower, node: gs.Node) -> bool:
-    """A fixed size becomes 0 (as the operand has it) or -1 (what is left)."""
+    """A fixed size becomes 0 (the operand's size) or -1 (the rest)."""
     data, target = node.inputs[0], node.outputs[0]
     ratios, before, after = follower.ratios(data), follower.old.shape(data), follower.old.shape(target)
     if len(node.inputs) < 2 or ratios is None or before is None or after is None or None in after:
@@ -205,7 +205,7 @@ def reshape(follower: Follower, node: gs.Node) -> bool:
     items = _target(before, after, ratios, factors, wanted.items, copies=not node.attrs.get("allowzero", 0))
     if items is None:
         return False
-    if follower.any_size:  # what is open or copied may be so for another dimension
+    if follower.any_size:  # an open or copied size may belong to another dimension
         items = [0 if said == 0 else item for said, item in zip(wanted.items, items, strict=True)]
         if any(said == -1 != item for said, item in zip(wanted.items, items, strict=True)):
             return False
@@ -226,7 +226,7 @@ def _target(
     *,
     copies: bool,
 ) -> list[int] | None:
-    """What the Reshape is to be given; None where two dimensions would have to be left open."""
+    """The new shape operand of the Reshape; None if two dimensions would have to be left open."""
     items: list[int] = []
     for i, (size, factor) in enumerate(zip(after, factors, strict=True)):
         same = i < len(before) and before[i] == size and ratios[i] == factor
@@ -240,12 +240,12 @@ def _target(
         return None
     open_before = next((i for i, item in enumerate(wanted) if item == -1), None)
     if -1 not in items and open_before is not None and factors[open_before] == 1:
-        items[open_before] = -1  # as it was
+        items[open_before] = -1  # as before
     return items
 
 
 def expand(follower: Follower, node: gs.Node) -> bool:
-    """A fixed size becomes 1, which leaves the operand's; or the operand becomes one copy of what it holds several times."""
+    """A fixed size becomes 1, which keeps the operand's size; or the operand becomes one of the copies that it holds."""
     if len(node.inputs) < 2:
         return False
     data, wanted = node.inputs[0], follower.old.value(node.inputs[1])
@@ -281,7 +281,7 @@ def _one_copy(follower: Follower, node: gs.Node, items: list[int], grown: ShapeV
 
 
 def slice_(follower: Follower, node: gs.Node) -> bool:
-    """Everything of a dimension was asked for by its old size; now it is asked for to the end."""
+    """A slice to the old size, which takes the whole dimension, becomes a slice to the end."""
     data = node.inputs[0]
     shape, ratios = follower.old.shape(data), follower.ratios(data)
     if shape is None or ratios is None:
@@ -336,7 +336,7 @@ def resize(follower: Follower, node: gs.Node) -> bool:
 
 
 def widen(follower: Follower, node: gs.Node) -> bool:
-    """Operands that hold one copy for each of the old size: where broadcasting does it they get a dimension of 1."""
+    """Operands that hold one copy for each entry of the old size: if broadcasting can replace it, they get a dimension of 1."""
     shapes = [follower.old.shape(tensor) for tensor in node.inputs]
     rank = max((len(shape) for shape in shapes if shape is not None), default=0)
     leads: dict[int, tuple[gs.Tensor, int]] = {}

@@ -1,4 +1,4 @@
-"""Faults of what a model declares: types and shapes, branch inputs, listed initializers, node order, operator domains.
+"""Faults in the declarations of a model: types and shapes, branch inputs, listed initializers, node order, operator domains.
 
 Each fault is a pair of functions, one that finds it and one that repairs it; `fault_table` has them by name.
 """
@@ -23,7 +23,7 @@ from rewriter.core.rewriting.model_edits import set_opset
 from rewriter.core.rewriting.stale_types import agrees, declares_inner
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 
-# Branches of If that declare inputs, which the operator does not give them: a branch reads what is around it by its name.
+# Branches of If that declare inputs, which the operator does not pass: a branch reads the tensors around it by name.
 
 
 def branch_inputs(context: Context) -> list[str]:
@@ -31,7 +31,7 @@ def branch_inputs(context: Context) -> list[str]:
 
 
 def read_around(rewriting: Rewriting) -> None:
-    """Raises Refused where nobody can tell which tensor an input stands for."""
+    """Raises Refused if it is unknown which tensor an input means."""
     index, edits = rewriting.index, rewriting.edits
     owners: dict[int, gs.Node] = {}
     for scope in list(_branches(index)):
@@ -54,7 +54,7 @@ def _branches(index: GraphIndex) -> Iterator[Scope]:
 
 
 def _meant(index: GraphIndex, scope: Scope, position: int, tensor: gs.Tensor) -> gs.Tensor:
-    """What a branch reads by one of its inputs: the tensor of that name around it, else the operand of If in that place."""
+    """The tensor that an input of a branch means: the tensor of that name around it, else the operand of If in that place."""
     owner = scope.owner
     assert owner is not None
     if index.output_of(tensor):
@@ -97,7 +97,7 @@ def _listed(index: GraphIndex) -> Iterator[gs.Tensor]:
         yield from (tensor for tensor in index.graph.initializers if getattr(tensor, "listed", False))
 
 
-# Nodes that stand before what they need. The order in which they can run is known since the model was indexed.
+# Nodes that come before their operands. The order in which they can run is known since the model was indexed.
 
 
 def unsorted_nodes(context: Context) -> list[str]:
@@ -128,7 +128,7 @@ def add_imports(rewriting: Rewriting) -> None:
 
 
 def _missing(index: GraphIndex) -> list[tuple[Scope, str]]:
-    """Domains by the main graph or function that needs them, where it cannot matter which version is meant."""
+    """Domains by the main graph or function that needs them, if it cannot matter which version is meant."""
     domains = {domain for domain, _ in index.by_operator.keys}
     if all(domains <= scope.opsets.keys() for scope in index.scopes):
         return []
@@ -220,7 +220,7 @@ def _outputs(context: Context) -> Iterator[tuple[gs.Tensor, Shape]]:
 
 
 def _without_declaration(context: Context, tensor: gs.Variable) -> Any:
-    """The shape of a tensor as its node gives it, whatever it declares itself."""
+    """The shape of a tensor as its node computes it, independent of its own declaration."""
     dtype, shape = tensor.dtype, tensor.shape
     try:
         tensor.dtype, tensor.shape = None, None

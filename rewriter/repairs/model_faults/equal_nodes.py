@@ -39,7 +39,7 @@ def share_initializers(rewriting: Rewriting) -> None:
 
 
 def _initializer_copies(index: GraphIndex, facts: Facts) -> Iterator[TensorPair]:
-    """Each copy with the first of its kind. Weights are read only where another one has the same type and shape."""
+    """Each copy with the first of its kind. Weights are read only if another one has the same type and shape."""
     for group in _alike(index, facts):
         first: dict[bytes, gs.Tensor] = {}
         for tensor in group:
@@ -53,7 +53,7 @@ def _initializer_copies(index: GraphIndex, facts: Facts) -> Iterator[TensorPair]
 
 
 def _alike(index: GraphIndex, facts: Facts) -> list[list[gs.Tensor]]:
-    """Used constants of the main graph by element type and shape, where there are two at least."""
+    """Used constants of the main graph by element type and shape, if there are at least two."""
     if not isinstance(index.graph, Graph):
         return []
     found: dict[object, list[gs.Tensor]] = defaultdict(list)
@@ -74,13 +74,13 @@ def _initializers(index: GraphIndex, graph: Graph) -> Iterable[gs.Tensor]:
 
 
 SMALL = 1024
-"""Bytes of a constant whose contents are looked at; larger ones are the same only where they are one tensor."""
+"""Bytes of a constant whose contents are compared; larger constants are the same only if they are one tensor."""
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
-"""Of other domains nothing says that a node gives the same twice."""
+"""In other domains, it is unknown whether a node computes the same twice."""
 
 _NEVER = BODIES | DRAWS | {"Dropout", "Constant", "SequenceMap"}
-"""Operators that may give something else each time, or hold graphs; and Constant, which computes nothing."""
+"""Operators that may compute a different result each time, or hold graphs; and Constant, which computes nothing."""
 
 NodePair = tuple[gs.Node, gs.Node]
 
@@ -99,7 +99,7 @@ def merge_equal_nodes(rewriting: Rewriting) -> None:
 
 
 def _node_copies(index: GraphIndex, facts: Facts) -> Iterator[NodePair]:
-    """Each copy with the first of its kind, in an order in which the operands of a copy have been told apart before."""
+    """Each copy with the first of its kind, in an order in which the operands of a copy are compared before the copy."""
     same: dict[int, gs.Tensor] = {}
     functions = {(f.domain or "", f.name) for f in getattr(index.graph, "functions", ())}
     for scope in index.scopes:
@@ -116,7 +116,7 @@ def _node_copies(index: GraphIndex, facts: Facts) -> Iterator[NodePair]:
 
 
 def _replaceable(copy: gs.Node, first: gs.Node, index: GraphIndex) -> bool:
-    """Whether the outputs of the first serve for those of the copy, none of which may be an output of its graph."""
+    """Whether the outputs of the first can replace the outputs of the copy, none of which may be an output of its graph."""
     if len(copy.outputs) != len(first.outputs) or any(index.output_of(tensor) for tensor in copy.outputs):
         return False
     pairs = zip(copy.outputs, first.outputs, strict=True)
@@ -124,7 +124,7 @@ def _replaceable(copy: gs.Node, first: gs.Node, index: GraphIndex) -> bool:
 
 
 def _key(node: gs.Node, facts: Facts, same: dict[int, gs.Tensor]) -> Hashable:
-    """Equal for nodes that compute the same; None for one that must stay as it is."""
+    """Equal for nodes that compute the same; None for a node that must stay as it is."""
     if (node.domain or "") not in DOMAINS or node.op in _NEVER or not node.outputs:
         return None
     attributes = [(name, _attribute(value)) for name, value in sorted(node.attrs.items())]
@@ -137,7 +137,7 @@ def _key(node: gs.Node, facts: Facts, same: dict[int, gs.Tensor]) -> Hashable:
 
 
 def _attribute(value: Any) -> Hashable:
-    """Equal for values that are the same; None for graphs, large tensors and whatever else is not looked into."""
+    """Equal for equal values; None for graphs, large tensors and all other values that are not compared."""
     if isinstance(value, list | tuple):
         items = tuple(map(_attribute, value))
         return None if None in items else ("list", items)

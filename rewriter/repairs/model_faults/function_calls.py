@@ -1,7 +1,7 @@
-"""Calls of local functions, whose bodies can stand in place of the calls.
+"""Calls of local functions, whose bodies can replace the calls.
 
-A function is left as it is when it calls itself, holds subgraphs, or calls such a one, and when its nodes would mean something
-else under the opsets that the model imports.
+A function is left as it is if it calls itself, holds subgraphs, or calls such a function. It is also left as it is if its nodes
+would mean something else under the opsets that the model imports.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rewriter.core.rewriting.model_edits import set_opset
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 
 MOST = 100_000
-"""Nodes that take the places of calls; functions that call others twice each can stand for more than fit into memory."""
+"""Nodes that replace calls; functions that call others twice each can expand to more than fit into memory."""
 
 
 def function_calls(context: Context) -> list[str]:
@@ -48,7 +48,7 @@ def inline_calls(rewriting: Rewriting) -> None:
 
 
 def _drop_uncalled(rewriting: Rewriting) -> None:
-    """Functions that nobody calls any more go, with what only they needed the model to import."""
+    """Removes functions that are no longer called, and the imports that only they needed."""
     from rewriter.core.graph.tidy import unused_domains
 
     index, edits = rewriting.index, rewriting.edits
@@ -79,8 +79,8 @@ def _calls(index: GraphIndex, plain: Mapping[FunctionKey, gs.Function]) -> list[
 
 
 def _plain(index: GraphIndex) -> dict[FunctionKey, gs.Function]:
-    """The functions whose bodies can stand in the main graph, together: of a domain that the model does not import, the first
-    one says the version.
+    """The functions whose bodies can be put into the main graph, together: for a domain that the model does not import, the
+    first function decides the version.
     """
     imported = dict(index.scopes[0].opsets)
     functions = {key_of(function): function for function in getattr(index.graph, "functions", ())}
@@ -92,7 +92,7 @@ def _plain(index: GraphIndex) -> dict[FunctionKey, gs.Function]:
     reach = {key: {callee(node) for node in function.nodes} & functions.keys() for key, function in functions.items()}
     done: dict[FunctionKey, gs.Function] = {}
     growing = True
-    while growing:  # from functions that call none to those that call only such: what is in a circle is never reached
+    while growing:  # from functions that call none to functions that call only these; functions in a circle are never reached
         more = {key: functions[key] for key in functions if key in good and key not in done and reach[key] <= done.keys()}
         done |= more
         growing = bool(more)
@@ -100,7 +100,7 @@ def _plain(index: GraphIndex) -> dict[FunctionKey, gs.Function]:
 
 
 def _sizes(plain: Mapping[FunctionKey, gs.Function]) -> dict[FunctionKey, int]:
-    """For how many nodes each function stands in the end; `plain` has a function behind those that it calls."""
+    """The number of nodes that each function expands to; `plain` has a function behind the functions that it calls."""
     sizes: dict[FunctionKey, int] = {}
     for key, function in plain.items():
         sizes[key] = sum(sizes.get(callee(node), 1) for node in function.nodes)
@@ -116,13 +116,13 @@ def _can_stand(function: gs.Function, imported: Mapping[str, int], local: Contai
             return False
         if own is None or outer is None or own == outer or callee(node) in local:
             continue
-        known = history(op, domain)  # of a custom operator nothing says what its versions change
+        known = history(op, domain)  # for a custom operator, it is unknown what its versions change
         if not known or not node_keeps_meaning(node, domain, own, outer):
             return False
     return True
 
 
 def _needed_imports(function: gs.Function) -> dict[str, int]:
-    """The version of each domain of which the function has a node."""
+    """The version of each domain that has a node in the function."""
     needed = {operator_key(node)[0] for node in function.nodes}
     return {domain: version for domain, version in opset_versions(function).items() if domain in needed}

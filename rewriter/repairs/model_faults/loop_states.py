@@ -1,7 +1,7 @@
-"""States of Loops that no iteration changes: what was before the loop can be read in their places.
+"""States of Loops that no iteration changes: the value before the loop can replace them.
 
-tf2onnx passes every weight of a recurrent layer through its loop so. Where the body reads the weight itself, its shape and its
-contents are known there, and what is computed from it alone can be computed once.
+tf2onnx passes every weight of a recurrent layer through its loop in this way. If the body reads the weight itself, its shape
+and its contents are known there, and values computed from it alone can be computed once.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ def unchanged_states(context: Context) -> list[str]:
 
 
 def read_before_loops(rewriting: Rewriting) -> None:
-    """The readers of such a state, in the body and behind the loop, read what it is before the loop."""
+    """The readers of such a state, in the body and after the loop, read its value before the loop."""
     for state, initial in list(_states(rewriting.context)):
         rewriting.edits.replace_uses(state, initial)
 
 
 def _states(context: Context) -> Iterator[tuple[gs.Tensor, gs.Tensor]]:
-    """The states that are read, as inputs of bodies and as outputs of their loops, each with what it is before the loop.
+    """The states that are read, as inputs of bodies and as outputs of their loops, each with its value before the loop.
 
-    A body that declares another shape than the state has runs in some runtimes, as long as they do not know the shape.
+    If a body declares another shape than the state has, it runs in some runtimes, as long as they do not know the shape.
     """
     index, facts = context.index, context.facts
     for scope in index.scopes:

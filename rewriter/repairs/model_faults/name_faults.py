@@ -1,8 +1,8 @@
 """Names of nodes and tensors that are there twice, not at all, or that some consumers cannot read.
 
 The graph itself is hardly ever in doubt: a use means the latest definition before it (`meant_inputs` has the exception), and
-each definition has its own tensor since loading. So all of this is giving names; names of the model's inputs and outputs are
-never given anew.
+each definition has its own tensor since loading. So the repairs only name nodes and tensors. Names of the model's inputs and
+outputs never change.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.scopes import Scope
 from rewriter.core.rewriting.transaction import Rewriting
 
-# Which uses of a name mean the model's input where a node makes a tensor of the same name.
+# Which uses of a name mean the model's input although a node makes a tensor of the same name.
 #
-# A use means the latest definition before it: what works in place is written so. PyTorch's exporter inlines functions whose
-# local names may be names of inputs; behind such a function the name means the input again. Declared shapes tell the two apart.
+# A use means the latest definition before it, since in-place operations are written so. PyTorch's exporter inlines functions
+# whose local names may be names of inputs; behind such a function the name means the input again. Declared shapes distinguish
+# the two.
 
 
 def uses_meaning_input(context: Context, node_output: gs.Tensor, model_input: gs.Tensor) -> Iterator[tuple[gs.Node, int]]:
@@ -41,7 +42,7 @@ def uses_meaning_input(context: Context, node_output: gs.Tensor, model_input: gs
 
 
 def _gives_the_declared(context: Context, node: gs.Node, node_output: gs.Tensor, read: gs.Tensor) -> bool:
-    """Whether all outputs of a node are just what they are declared as when it reads `read` in place of `node_output`."""
+    """Whether all outputs of a node have exactly their declared types if it reads `read` in place of `node_output`."""
     facts, imports = context.facts, context.index.scope(node).opsets
     operands = [facts.fact(read if tensor is node_output else tensor) if tensor.name else None for tensor in node.inputs]
     types = output_types(node_facts(node, imports, operands, lambda i: facts.constant(node.inputs[i])), imports)
@@ -52,7 +53,7 @@ def _gives_the_declared(context: Context, node: gs.Node, node_output: gs.Tensor,
 
 
 _NAME, _OUTPUTS = attrgetter("name"), attrgetter("outputs")
-_PLAIN = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./-]*")  # what TensorFlow takes for the name of an operation
+_PLAIN = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./-]*")  # the names of operations that TensorFlow allows
 
 # --- nodes -------------------------------------------------------------------------------------------------------------
 
@@ -152,14 +153,14 @@ def name_repeated_tensors(rewriting: Rewriting) -> None:
 
 
 def _drop(rewriting: Rewriting, constants: set[int], graph: Graph) -> None:
-    """Takes initializers, given by id(), out of a graph, all at once: there may be thousands of one name."""
+    """Takes initializers, identified by id(), out of a graph, all at once: there may be thousands of one name."""
     before = graph.initializers
     rewriting.edits.later(setattr, graph, "initializers", before)
     graph.initializers = [tensor for tensor in before if id(tensor) not in constants]
 
 
 def _redefinitions(index: GraphIndex) -> Iterator[tuple[gs.Tensor, Scope]]:
-    """Tensors whose name another one has that is seen at the same place, and which can give it up."""
+    """Tensors that share a name with another tensor visible at the same place, and that can be renamed."""
     if not _repeats(index):
         return
     places: list[dict[str, int]] = []  # by scope: name → position of the earliest definition
@@ -172,7 +173,7 @@ def _redefinitions(index: GraphIndex) -> Iterator[tuple[gs.Tensor, Scope]]:
         places.append({name: position for name, (_, position) in first.items()})
         callers = _callers(scope)
         for name, known in found.items():
-            # Inputs and initializers of a body may hide what is outside, outputs of its nodes may not.
+            # Inputs and initializers of a body may hide outer tensors, outputs of its nodes may not.
             tensor, position = first[name]
             hides = position >= 0 and _seen_outside(scope, name, places, positions)
             theirs = {number for number, (t, _) in known.items() if number in callers or _is_listed(scope, t)}
@@ -195,7 +196,7 @@ def _repeats(index: GraphIndex) -> bool:
 
 
 def _definitions(index: GraphIndex, scope: Scope, positions: dict[int, int]) -> Iterator[tuple[gs.Tensor, int]]:
-    """What defines a name in a scope, with its position: inputs and initializers first; notes the positions of nodes."""
+    """The definitions of names in a scope, with their positions: inputs and initializers first; records positions of nodes."""
     for tensor in _named_inputs(scope):
         yield tensor, -1
     for position, node in enumerate(index.members(scope) if positions is not None else ()):
@@ -206,7 +207,7 @@ def _definitions(index: GraphIndex, scope: Scope, positions: dict[int, int]) -> 
 
 
 def _named_inputs(scope: Scope) -> list[gs.Tensor]:
-    """What has a name in a scope before its first node: inputs and initializers."""
+    """The tensors with a name in a scope before its first node: inputs and initializers."""
     graph = scope.graph
     tensors = [*graph.inputs, *graph.initializers] if isinstance(graph, Graph) else graph.inputs
     return [tensor for tensor in tensors if tensor.name]

@@ -22,7 +22,7 @@ IMPORTS = 3
 """The first ir_version whose models import opsets."""
 
 _DEFAULTS = frozenset({("Clip", "min"), ("Clip", "max")})
-"""Attributes whose default was written down later without changing what the operator does."""
+"""Attributes whose default was documented later without changing the operator."""
 
 _TRAINED = frozenset({"BatchNormalization", "Dropout"})
 _RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
@@ -33,7 +33,7 @@ def old_nodes(context: Context) -> list[str]:
 
 
 def raise_old_opset(rewriting: Rewriting) -> None:
-    """Raises Refused where a node would mean something else at opset 7, or where nobody can tell."""
+    """Raises Refused if a node would mean something else at opset 7, or if its meaning there is unknown."""
     context, index = rewriting.context, rewriting.index
     if index.graph.functions:
         raise Refused("the functions of the model are written for its opset")
@@ -45,7 +45,7 @@ def raise_old_opset(rewriting: Rewriting) -> None:
 
 
 def _version(context: Context) -> int | None:
-    """The opset of the model; None where it imports none, unless its format is older than imports, which means opset 1."""
+    """The opset of the model; None if it imports none, unless its format is older than imports, which means opset 1."""
     graph = context.index.graph
     if not graph.import_domains and int(getattr(graph, "ir_version", None) or 0) >= IMPORTS:
         return None
@@ -53,7 +53,7 @@ def _version(context: Context) -> int | None:
 
 
 def _old_nodes(context: Context) -> Iterator[gs.Node]:
-    """The nodes of ONNX's own operators, where the model's opset is an old one."""
+    """The nodes of ONNX's own operators, if the model's opset is an old one."""
     version = _version(context)
     if version is None or version >= SETTLED:
         return
@@ -70,7 +70,7 @@ def _lacks_kernel(context: Context, node: gs.Node) -> bool:
 
 
 def _obstacle(context: Context, node: gs.Node) -> str:
-    """What would be another meaning of a node at opset 7; "" where there is none, or where the node is not valid there."""
+    """The different meaning of a node at opset 7; "" if there is none, or if the node is not valid there."""
     was, then = schema.schema(node.op, "", _version(context) or 0), schema.schema(node.op, "", SETTLED)
     if was is None or then is None or was.since == then.since:
         return ""
@@ -89,7 +89,7 @@ def _obstacle(context: Context, node: gs.Node) -> str:
 
 
 def _slope_for_channels(context: Context, node: gs.Node) -> bool | None:
-    """Whether the slope is one-dimensional, of several numbers, and not along the last axis; None where that is unknown."""
+    """Whether the slope is one-dimensional, of several numbers, and not along the last axis; None if that is unknown."""
     if len(node.inputs) < 2:
         return False
     data, slope = context.facts.shape(node.inputs[0]), context.facts.shape(node.inputs[1])
@@ -102,12 +102,12 @@ def _slope_for_channels(context: Context, node: gs.Node) -> bool | None:
 
 # A model that imports no version of ONNX's own operators, though its format has imports: the version that is meant is lost.
 #
-# It can be told where it cannot matter: the versions that have all nodes, with their attributes, operands and element types,
-# and that were there when the model's format was, all mean the same by every node.
+# The version does not matter if every node means the same in all candidates. Candidates are the versions that have all nodes,
+# with their attributes, operands and element types, and that existed when the model's format did.
 
 
 def lost_opset(context: Context) -> list[str]:
-    """The nodes of which nobody knows the version."""
+    """The nodes whose version is unknown."""
     graph = context.index.graph
     if graph.import_domains or _format(context) < IMPORTS:
         return []
@@ -115,7 +115,7 @@ def lost_opset(context: Context) -> list[str]:
 
 
 def import_opset(rewriting: Rewriting) -> None:
-    """Raises Refused where versions that fit differ in what a node means, or where none fits."""
+    """Raises Refused if versions that fit differ in the meaning of a node, or if no version fits."""
     context, index = rewriting.context, rewriting.index
     if index.graph.functions:
         raise Refused("the functions of the model are written for its opset")
@@ -152,8 +152,8 @@ def _has(context: Context, node: gs.Node, version: int) -> bool:
 
 # Nodes that the imported opset does not have yet: operators, or element types of operators, that came later.
 #
-# Such a model says an older opset than it was written for. It is raised to the first opset that has all of these nodes, and
-# only when no other node means something else there.
+# Such a model declares an older opset than it was written for. It is raised to the first opset that has all of these nodes, but
+# only if no other node means something else there.
 
 _LATE = frozenset(
     getattr(onnx.TensorProto, name)
@@ -163,7 +163,7 @@ _LATE = frozenset(
     )
     if hasattr(onnx.TensorProto, name)
 )  # fmt: skip
-"""Element types that the operators were given one after the other; the others they have had from the beginning."""
+"""Element types that were added to operators one after the other; the other types were there from the beginning."""
 
 
 def early_nodes(context: Context) -> list[str]:
@@ -171,7 +171,7 @@ def early_nodes(context: Context) -> list[str]:
 
 
 def raise_opset(rewriting: Rewriting) -> None:
-    """Raises Refused where that would change what the model computes, or where nobody can tell."""
+    """Raises Refused if the results of the model would change, or if that is unknown."""
     index = rewriting.index
     version = max(first for _, first in _early(rewriting.context))
     why = obstacle(rewriting.context, "", version)
@@ -203,7 +203,7 @@ def _early(context: Context) -> Iterator[tuple[gs.Node, int]]:
 
 
 def _has_late_types(context: Context) -> bool:
-    """Whether such an element type stands anywhere; asked again only after something new came."""
+    """Whether such an element type occurs anywhere; checked again only after something new was added."""
     index = context.index
     if context.absent.get("late types") == index.novelty:
         return False
@@ -218,7 +218,7 @@ def _has_late_types(context: Context) -> bool:
 
 
 def _typed(index: GraphIndex) -> Iterator[gs.Tensor]:
-    """Tensors that say their element type themselves."""
+    """Tensors that declare their element type themselves."""
     yield from index.by_operator.constants(index.novelty)
     for scope in index.scopes:
         yield from scope.graph.inputs

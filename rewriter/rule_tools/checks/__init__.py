@@ -1,1 +1,1 @@
-"""What the compiler asks of a rule before a model is seen, one concern a file; `check` is the way in."""
+"""The compiler's checks of a rule before a model is seen, one concern in a file; begin with `check`."""

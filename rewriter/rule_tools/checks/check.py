@@ -1,9 +1,9 @@
-"""The compiler's front door: everything that can be known to be wrong with a rule file before a model is seen.
+"""The entry point of the compiler's checks: every error of a rule file that can be found before a model is seen.
 
 A rule is checked in the order in which it is read: header, parameters, pattern, conditions, rewrites, tests. Each check
-reports all that it finds and goes on, so one run shows every error of a file. What is too long or nests too deep was refused
-before it was parsed; the sizes that only the syntax tree tells are bounded here, since a rule file may come from a stranger,
-and neither checking nor applying it may run away.
+reports all its findings and continues, so one run shows every error of a file. Texts that are too long or nest too deep were
+rejected before they were parsed. The sizes that only the syntax tree shows are limited here: a rule file may come from a
+stranger, and neither checking nor applying it may run away.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ for each; a name takes six, and counts twice.
 
 
 def check(rule_file: ast.RuleFile) -> list[Diagnostic]:
-    """Everything wrong or doubtful in the rules of one file, in the order of its text."""
+    """All errors and warnings for the rules of one file, in the order of its text."""
     found: list[Diagnostic] = []
     first: dict[str, ast.Rule] = {}
     for rule in rule_file.rules:
@@ -49,7 +49,7 @@ def check(rule_file: ast.RuleFile) -> list[Diagnostic]:
 
 
 def _check_together(rules: list[ast.Rule], rule_file: ast.RuleFile, place: ast.Span) -> list[Diagnostic]:
-    """What is wrong in the rules that stand in one place: one, or those of a table."""
+    """The errors of the rules in one place: one rule, or the rules of a table."""
     found = [(rule.row, diagnostic) for rule in rules for diagnostic in _check_variants(rule, rule_file)]
     of_rows = [(row, diagnostic) for row, diagnostic in found if row is not None]
     if not of_rows:
@@ -58,7 +58,7 @@ def _check_together(rules: list[ast.Rule], rule_file: ast.RuleFile, place: ast.S
 
 
 def _check_variants(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]:
-    """What is wrong in a rule with each of its patterns: the same finding once, and doubts that all of them share."""
+    """The errors of a rule with each of its patterns: each error once, and only warnings that all patterns share."""
     if not rule.variants:
         return _check_form(rule, rule_file)
     of_each = [
@@ -81,7 +81,7 @@ def _check_variants(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]
 
 
 def _check_form(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]:
-    """What is wrong in one form of a rule: with its optional operands, and without each of them."""
+    """The errors of one form of a rule: with its optional operands, and without each of them."""
     found = check_rule(rule, rule_file)
     if any(not diagnostic.is_warning for diagnostic in found):
         return found
@@ -94,7 +94,7 @@ def _check_form(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]:
 
 
 def check_rule(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]:
-    """Everything wrong or doubtful in one rule."""
+    """All errors and warnings for one rule."""
     context = CheckContext(rule, rule_file)
     check_header(context)
     check_doc(context)
@@ -112,7 +112,7 @@ def check_rule(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]:
     check_source(context)
     check_evidence(context)
     if all(diagnostic.is_warning for diagnostic in context.found):
-        _check_unused(context, scope)  # an error may be why nothing uses it
+        _check_unused(context, scope)  # an error may be the reason why a name is not used
     return context.found
 
 
@@ -165,7 +165,7 @@ def _check_unused(context: CheckContext, scope: NameScope) -> None:
 
 
 def check_sizes(context: CheckContext) -> bool:
-    """Reports what is too big; False when the rule must not be looked at any further."""
+    """Reports parts that are too big; False if the rule must not be checked any further."""
     rule = context.rule
     small = True
     count = sum(1 for _ in pattern_nodes(rule.match))
@@ -184,7 +184,7 @@ def check_sizes(context: CheckContext) -> bool:
 
 
 def _check_levels(context: CheckContext) -> bool:
-    """Reports a part that nests too deep with its `let` lines written out, which are evaluated one within the other."""
+    """Reports a part that nests too deep with its `let` lines written out, since these are evaluated inside each other."""
     rule, lets = context.rule, dict[str, int]()
     parts: list[ast.Where | ast.Let | ast.Rewrite] = [*rule.wheres, *rule.lets, *rule.rewrites]
     for part in sorted(parts, key=lambda part: part.span.start):

@@ -1,4 +1,4 @@
-"""What all checks of one rule share: the rule, the opsets it claims, and the list of what was found wrong."""
+"""The state that all checks of one rule share: the rule, the opsets that it claims, and the errors found."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _WORD = re.compile(r"\w+")
 
 
 class CheckContext:
-    """One rule under examination.
+    """One rule that is being checked.
 
     Attributes:
         declared: the opsets of the default domain that the rule claims.
-        reach: those of them in which all operators of the pattern exist; only there can the rule fire. A rule of kind `repair`
-            describes models that break the rules, so it reaches all that it declares.
+        reach: the declared opsets in which all operators of the pattern exist; the rule can fire only there. A rule of kind
+            `repair` describes models that break the rules, so it reaches all that it declares.
         found: the diagnostics so far.
-        defines: what it may call besides functions, by name.
+        defines: the defines that it may call, by name.
     """
 
     def __init__(self, rule: ast.Rule, rule_file: ast.RuleFile) -> None:
@@ -57,7 +57,7 @@ class CheckContext:
         notes: Iterable[str] = (),
         helps: Iterable[str] = (),
     ) -> None:
-        """Adds a finding; the same one is not said twice."""
+        """Adds a finding, unless the same one was added before."""
         found = Diagnostic(code, message, span, label, tuple(notes), tuple(helps), self.path)
         if found not in self.found:
             self.found.append(found)
@@ -68,7 +68,7 @@ class CheckContext:
         return ast.Span(*found.span()) if found else span
 
     def phrase(self, versions: Sequence[int]) -> str:
-        """`13..`, `..8`, `9..12`, `7 and 13..`: open where the rule's own range is open."""
+        """`13..`, `..8`, `9..12`, `7 and 13..`: open at the ends at which the rule's own range is open."""
         parts = []
         for first, last in _runs(versions):
             at_start = first == self.declared[0] and self._open_start()
@@ -82,7 +82,7 @@ class CheckContext:
         return " and ".join(parts)
 
     def limit(self, bad: Iterable[int]) -> str | None:
-        """Advice to declare only the opsets that are not bad; None when none or no single range is left."""
+        """Advice to declare only the opsets that are not bad; None if none or no single range is left."""
         wrong = set(bad)
         good = [version for version in self.declared if version not in wrong]
         return f"limit the rule to `opset: {self.phrase(good)}`" if good and len(_runs(good)) == 1 else None
@@ -120,7 +120,7 @@ def _runs(versions: Sequence[int]) -> list[tuple[int, int]]:
     return runs
 
 
-# The names of one rule: what each stands for, what type it has, and whether anything uses it.
+# The names of one rule: the meaning and the type of each, and whether it is used.
 
 KIND_WORDS = {
     "tensor": "a tensor",
@@ -138,7 +138,7 @@ KIND_WORDS = {
 _PYTHON = {"True": "true", "False": "false", "None": "none", "NaN": "nan", "Inf": "inf"}
 _NUMPY = {"float32": "float", "float64": "double", "half": "float16", "int": "int64", "long": "int64", "uint": "uint64"}
 _ELSEWHERE = {**_PYTHON, **_NUMPY}
-"""Words of other languages for what has another name here."""
+"""Words of other languages for functions that have another name here."""
 
 
 @record(slots=True)
@@ -149,7 +149,7 @@ class Binding:
         kind: a key of `KIND_WORDS`.
         type: static type, see `types`; `const` for a tensor that the pattern requires to be constant.
         ops: for labels, the operators that the node may have.
-        output: the tensor is made by a matched node.
+        output: whether a matched node makes the tensor.
         uses: how often the name is read.
     """
 
@@ -171,12 +171,12 @@ class NameScope:
     later: dict[str, ast.Span] = field(default_factory=dict)
 
     def child(self) -> NameScope:
-        """A scope for one rewrite block: what it defines is not seen outside, what it uses is counted."""
+        """A scope for one rewrite block: its names are not visible outside, and uses inside it are counted."""
         return NameScope(self.context, dict(self.names), self.later)
 
     @contextmanager
     def item(self, new: Binding) -> Iterator[None]:
-        """The name of one of several, within a condition or a statement about each of them."""
+        """The name of one item, within a condition or a statement about each of several items."""
         taken = self.names.get(new.name)
         self.define(new)
         yield
@@ -194,11 +194,11 @@ class NameScope:
             return new
         message = f"`{new.name}` already stands for {KIND_WORDS[old.kind]}"
         self.context.report("E202", message, new.span, f"cannot be {KIND_WORDS[new.kind]} too")
-        old.type = "any"  # no further complaints about what was meant
+        old.type = "any"  # no further errors about the intended type
         return old
 
     def use(self, name: str, span: ast.Span) -> Binding | None:
-        """The binding of a name that is read here; reported when there is none."""
+        """The binding of a name that is read here; an unknown name is reported."""
         found = self.names.get(name)
         if found is not None:
             found.uses += 1

@@ -1,4 +1,4 @@
-"""Statements that change what was matched in place: edits, deletions, `inline`."""
+"""Statements that change matched nodes and tensors in place: edits, deletions, `inline`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from rewriter.core.language import ast, schema
 from rewriter.core.language.functions import FAULTS, MODEL_FACTS
+from rewriter.core.record import record
 from rewriter.rule_tools.checks.context import KIND_WORDS, Binding, CheckContext, NameScope, did_you_mean
 from rewriter.rule_tools.checks.expressions import MODEL_FIELDS, Types
 from rewriter.rule_tools.checks.operators import check_operator, check_value, check_written
@@ -15,26 +16,18 @@ _TENSOR_EDITS = {"shape": "list", "dtype": "dtype", "name": "string"}
 Value = ast.Expr | ast.Constant | ast.Absent | ast.Build
 
 
+@record
 class EditCheck:
-    """Checks the in-place statements of one rewrite block."""
+    """Checks the in-place statements of one rewrite block; `operand` checks a tensor that an edited input reads."""
 
-    def __init__(
-        self,
-        context: CheckContext,
-        scope: NameScope,
-        typing: Types,
-        opsets: Sequence[int],
-        operand: Callable[[ast.NewOperand], None],
-    ) -> None:
-        self.context = context
-        self.scope = scope
-        self.types = typing
-        self.opsets = opsets
-        self.operand = operand
-        self.operators: dict[str, tuple[ast.Op, ...]] = {}
+    context: CheckContext
+    scope: NameScope
+    types: Types
+    opsets: Sequence[int]
+    operand: Callable[[ast.NewOperand], None]
 
     def edit(self, edit: ast.Edit, statements: Sequence[ast.Statement]) -> None:
-        """`place = value`. All statements are looked at for an edit of the operator, which decides what its attributes are."""
+        """`place = value`. An edit of the operator in any of the statements decides which attributes the node has."""
         place = edit.place
         if place.base == "model" and place.base not in self.scope.names:
             self._model(place, edit.value)

@@ -1,8 +1,8 @@
-"""Whether a repair says what makes it certain, and asks what its evidence claims.
+"""Whether a repair states why it is certain, and tests the facts that its evidence claims.
 
-A repair changes numbers, or has a refused model accepted, on the strength of its evidence. What the text of a rule alone can
-show is checked here: that there is evidence, and that a rule which appeals to a declaration, to the framework's own file or to
-an exporter asks for it. Whether instances of `refused` are in fact refused is for `rewriter verify` to find out.
+A repair changes output values, or makes a rejected model load, on the strength of its evidence. This module checks what the
+text of a rule shows: that there is evidence, and that a rule which appeals to a declaration, to the framework's own file or to
+an exporter tests for it. `rewriter verify` tests whether models of a rule with `evidence: refused` are in fact rejected.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from rewriter.core.language.walk import children, pattern_nodes, walk
 from rewriter.core.record import replace
 from rewriter.rule_tools.checks.context import CheckContext, did_you_mean
 
-# What a rule asks or makes of something that may not be there: an optional operand, a node of another form of its pattern.
+# Uses of operands or nodes that may be absent: an optional operand, a node of another form of the pattern.
 #
-# Such a rule would just not fire where it is absent, and nobody would be told.
+# Such a rule would just not fire if they are absent, and its author would not notice.
 
 
 def without_optional(rule: ast.Rule) -> Iterator[tuple[str, ast.Rule]]:
-    """Each operand `b?` that the conditions do not demand, and what is left of the rule where it is absent."""
+    """Each operand `b?` that the conditions do not demand, and the rule that remains if it is absent."""
     for name in dict.fromkeys(one.name for one in walk(rule.match) if isinstance(one, ast.Capture) and one.optional):
         wheres, lets, rewrites = (left_of(part, {name}, {}) for part in (rule.wheres, rule.lets, rule.rewrites))
         if any(is_false(where.condition) for where in wheres) or any(_absent_arguments(wheres)):
@@ -37,7 +37,7 @@ def without_optional(rule: ast.Rule) -> Iterator[tuple[str, ast.Rule]]:
 
 
 def asks_nothing(rule: ast.Rule, rule_file: ast.RuleFile, question: str = "matched(n)") -> Iterator[Diagnostic]:
-    """Functions and arithmetic on what is not there; `question` asks whether it is."""
+    """Reports functions of, and arithmetic with, absent operands; `question` is the test for their presence."""
     for span, what in _absent_arguments((*rule.wheres, *rule.lets, *rule.rewrites)):
         name = rule_file.text[span.start : span.end]
         message = f"where `{name}` is absent, {what}"
@@ -61,11 +61,11 @@ def _is_none(expr: ast.Expr) -> bool:
 # Whether a rule says in its header that it needs the framework's own file.
 
 _ANSWERED = frozenset({"maybe", "known", "source_has"})
-"""Functions that have an answer where there is no such file."""
+"""Functions that return an answer if there is no such file."""
 
 
 def check_source(context: CheckContext) -> None:
-    """Reports a condition that nothing but the framework's file can make true, and a header that asks for it in vain."""
+    """Reports a condition that only the framework's file can make true, and a header that requires the file in vain."""
     rule = context.rule
     lets = {let.name: let.value for let in rule.lets}
     known: dict[str, ast.Call | None] = {}
@@ -87,7 +87,7 @@ def check_source(context: CheckContext) -> None:
 def _needed(expr: object, lets: Mapping[str, ast.Expr], known: dict[str, ast.Call | None]) -> ast.Call | None:
     """The question without whose answer an expression is unknown, or None. One side of an `or` is enough to answer it.
 
-    `known` holds what was found for `let` names: each may be read by many others.
+    `known` caches the results for `let` names: many others may read each name.
     """
     if isinstance(expr, ast.Call) and expr.function in _ANSWERED:
         return None
@@ -122,7 +122,7 @@ BROADCASTING = of_form("broadcast", "sloped", "expand")
 
 
 def check_evidence(context: CheckContext) -> None:
-    """Reports evidence that is missing, unknown, out of place or not asked for, and doubt about a shape that decides."""
+    """Reports evidence that is missing, unknown, out of place or not tested, and doubt about a shape that decides."""
     item = next((item for item in context.rule.meta if item.key == "evidence"), None)
     if item is None:
         if context.is_repair:
@@ -168,7 +168,7 @@ def _known(context: CheckContext, item: ast.MetaItem, evidence: ast.Evidence) ->
 
 
 def _check_question(context: CheckContext, item: ast.MetaItem, evidence: ast.Evidence) -> None:
-    """Whether the rule asks for what it appeals to."""
+    """Whether the rule tests the fact to which it appeals."""
     header = context.header
     message, help_text = "", ""
     if evidence.name == "source" and not header.needs_source:
@@ -193,7 +193,7 @@ def _check_question(context: CheckContext, item: ast.MetaItem, evidence: ast.Evi
 
 
 def _asks_declaration(rule: ast.Rule) -> Iterator[bool]:
-    """True for each question about what the model declares, in conditions and in the values that they read."""
+    """True for each question about declarations of the model, in conditions and in the values that they read."""
     for part in (*rule.wheres, *rule.lets):
         for one in walk(part):
             if isinstance(one, ast.Call):
@@ -203,7 +203,7 @@ def _asks_declaration(rule: ast.Rule) -> Iterator[bool]:
 
 
 def _doubtful_broadcast(context: CheckContext) -> None:
-    """A rewrite that takes a broadcasting node away changes shapes where its operands differ: `maybe` must not decide that."""
+    """Reports `maybe` that decides about the removal of a broadcasting node: shapes change if its operands differ."""
     if not _drops_broadcast(context.rule):
         return
     for where in context.rule.wheres:
@@ -220,7 +220,7 @@ def _doubtful_broadcast(context: CheckContext) -> None:
 
 
 def _drops_broadcast(rule: ast.Rule) -> bool:
-    """Whether the output of a matched broadcasting node becomes that of another operator, or another tensor."""
+    """Whether another operator or another tensor replaces the output of a matched broadcasting node."""
     makers = {
         output.name: {op.name for op in node.ops}
         for node in pattern_nodes(rule.match)

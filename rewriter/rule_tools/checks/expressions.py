@@ -1,7 +1,7 @@
-"""The static types of expressions: what can be known to be wrong before a model is seen.
+"""The static types of expressions: errors that can be found before a model is seen.
 
-Types are inferred from the pattern (captures, attributes by their schema) and from the table of functions. The checker is
-silent about what it does not know (`any`), so everything that it says is certain.
+Types are inferred from the pattern (captures, attributes by their schema) and from the table of functions. The checker reports
+no error about unknown types (`any`), so every error that it reports is certain.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from rewriter.core.language import ast, schema
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.functions import FAULTS, FUNCTIONS, MODEL_FACTS
 from rewriter.core.language.walk import canonical, pattern_nodes
+from rewriter.core.record import record
 from rewriter.rule_tools.checks.context import Binding, CheckContext, NameScope, did_you_mean
 
-# Static types of expressions, as words, and which fits where.
+# Static types of expressions, as words, and which type is allowed in place of which.
 #
 #     bool int float number string list ints floats strings dtype none any
 #     flag      an integer attribute: a number that also counts as true or false, like `transB`
@@ -23,11 +24,11 @@ from rewriter.rule_tools.checks.context import Binding, CheckContext, NameScope,
 #     op        a parameter that names an operator
 #     array     a constant that the rule computes
 #     tensor    a value of the graph, known at run time only
-#     const     a tensor that the pattern requires to be constant: fits where a tensor and where an array is wanted
+#     const     a tensor that the pattern requires to be constant: allowed in place of a tensor and of an array
 #     tensors   `*parts`, `n.inputs`
 #     node      a label; `graph` a subgraph attribute; `model` the model; `range` a range of positions
 #
-# `any` is what the checker does not know; it fits everywhere and never causes a message.
+# `any` is an unknown type; it is allowed everywhere and never causes a message.
 
 WORDS = {
     "any": "anything", "bool": "true or false", "int": "an integer", "float": "a number", "number": "a number",
@@ -73,14 +74,14 @@ _ATTRIBUTES: dict[str, frozenset[str]] = {
 
 
 def fits(actual: str, wanted: str) -> bool:
-    """True when an expression of one type may stand where another (`a|b`: one of several) is wanted."""
+    """True if an expression of one type is allowed in place of another (`a|b`: one of several)."""
     if actual == "any" or wanted == "any":
         return True
     return any(word == "any" or actual in _FITS.get(word, (word,)) for word in wanted.split("|"))
 
 
 def fits_attribute(actual: str, kinds: Iterable[str]) -> bool:
-    """True when a value of that type can be an attribute of one of the kinds (`schema.Attribute.kind`)."""
+    """True if a value of that type can be an attribute of one of the kinds (`schema.Attribute.kind`)."""
     return actual == "any" or any(actual in _ATTRIBUTES.get(kind, ()) for kind in kinds)
 
 
@@ -117,15 +118,15 @@ MODEL_FIELDS = {
 _MODEL_READS = {**MODEL_FIELDS, **dict.fromkeys(FAULTS, "list"), **dict.fromkeys(MODEL_FACTS, "int")}
 
 
+@record
 class Types:
     """Infers and checks the expressions of one scope."""
 
-    def __init__(self, context: CheckContext, scope: NameScope) -> None:
-        self.context = context
-        self.scope = scope
+    context: CheckContext
+    scope: NameScope
 
     def of(self, expr: ast.Expr) -> str:
-        """The type of an expression; whatever is wrong inside is reported, and counts as `any` from there on."""
+        """The type of an expression; errors inside it are reported, and count as `any` from there on."""
         match expr:
             case ast.Literal():
                 return _literal(expr.value)
@@ -161,7 +162,7 @@ class Types:
                 return self._quantified(expr)
 
     def want(self, expr: ast.Expr, wanted: str, role: str) -> str:
-        """Checks that an expression has the wanted type; returns what it has."""
+        """Checks that an expression has the wanted type; returns its type."""
         actual = self.of(expr)
         if not fits(actual, wanted):
             self.mismatch(expr, actual, f"{role} must be {describe(wanted)}", wanted)
@@ -184,7 +185,7 @@ class Types:
             self.mismatch(expr, actual, f"{role} must be true or false", "bool")
 
     def mismatch(self, expr: ast.Expr, actual: str, message: str, wanted: str) -> None:
-        """Reports a type error, or, where a tensor of the graph was given for a constant, what would make it one."""
+        """Reports a type error, or, for a tensor of the graph in place of a constant, how to make it a constant."""
         constants = ARRAYS | LISTS | NUMBERS | {"bool", "string"}
         if actual == "tensor" and set(wanted.split("|")) & constants:
             self.runtime(expr)
@@ -194,7 +195,7 @@ class Types:
             self.context.report("E206", message, expr.span, f"this is {describe(actual)}", helps=helps)
 
     def runtime(self, expr: ast.Expr) -> None:
-        """Reports that the value of a tensor is used which only running the model would give."""
+        """Reports the use of a tensor's value that only running the model would give."""
         name = expr.id if isinstance(expr, ast.Name) else None
         what = f"`{name}`" if name else "this tensor"
         binding = self.scope.names.get(name) if name else None
@@ -205,14 +206,14 @@ class Types:
         self.context.report("E205", message, expr.span, "a run-time value", helps=helps)
 
     def nothing_is_nan(self, span: ast.Span) -> None:
-        """Reports a comparison that nothing passes."""
+        """Reports a comparison that is never true."""
         message, helps = "nothing is equal to `nan`, less or greater", ("ask for it: isnan(x), or any(isnan(x))",)
         self.context.report("E206", message, span, "never true", helps=helps)
 
-    def op_param(self, op: ast.Op) -> None:
-        """Reports `@name` as an operator where the name is no parameter for one."""
+    def op_param(self, op: ast.Op, accepted: tuple[str, ...] = ("op",)) -> None:
+        """Reports `@name` as an operator if the name is no parameter for one."""
         found = self.scope.use(op.name, op.span)
-        if found is not None and found.type not in ("op", "any"):
+        if found is not None and found.type not in accepted:
             message = f"`{op.name}` is not a parameter of type `op`"
             helps = (f"declare it so: param {op.name}: op",)
             self.context.report("E213", message, op.span, f"this is {describe(found.type)}", helps=helps)
@@ -251,7 +252,7 @@ class Types:
         return self.attribute_of(label, expr.name, expr.span)
 
     def attribute_of(self, label: str, name: str, span: ast.Span) -> str:
-        """The type of an attribute of a labelled node; reported where none of its operators ever had it."""
+        """The type of an attribute of a labelled node; reported if none of its operators ever had the attribute."""
         found = self.scope.names.get(label)
         ops = found.ops if found else ()
         kinds: set[str] = set()
@@ -419,12 +420,12 @@ class Types:
 
 _TENSORS = ("tensor", "const")
 NUMPY_NAMES = {"float32": "float", "float64": "double", "bool_": "bool", "str": "string"}
-"""Element types that are called otherwise in ONNX text."""
+"""Element types that have another name in ONNX text."""
 _ITEM = {"ints": "int", "floats": "number", "strings": "string", "string": "string", "tensors": "tensor"}
 
 
 def _counted(items: ast.Expr, end: ast.Expr | None) -> str:
-    """`rank(x)` of `shape(x)`, or `len(p)` of `p`, where that is the end."""
+    """`rank(x)` of `shape(x)`, or `len(p)` of `p`, if that is the end."""
     if not isinstance(end, ast.Call) or len(end.args) != 1 or end.function not in ("rank", "len"):
         return ""
     of = items.args[0] if end.function == "rank" and isinstance(items, ast.Call) and items.function == "shape" else items
@@ -486,7 +487,7 @@ def _arithmetic(op: str, left: str, right: str) -> str | None:
 
 
 def _comparison(op: str, left: str, right: str) -> str | None:
-    """The type of a comparison, or None when it cannot be made. A list against a number compares element by element."""
+    """The type of a comparison, or None if it is not allowed. A list against a number compares element by element."""
     both = {left, right}
     if "any" in both:
         return "any"

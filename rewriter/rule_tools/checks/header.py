@@ -17,11 +17,11 @@ from rewriter.rule_tools.checks.expressions import Types
 from rewriter.rule_tools.checks.names import PARAM_TYPES
 from rewriter.rule_tools.checks.operators import check_operator
 
-# Defines: what is wrong in one that no rule calls, and what a message about a call needs to say of it.
+# Defines: the errors of a define that no rule calls, and the text that a message about a call has to quote.
 
 
 def check_defines(rule_file: ast.RuleFile) -> list[Diagnostic]:
-    """What is wrong in the defines of a file, whatever they are called with."""
+    """The errors of the defines of a file that do not depend on their arguments."""
     found: list[Diagnostic] = []
     known: set[str] = set()
     for define in rule_file.defines:
@@ -42,7 +42,7 @@ def check_defines(rule_file: ast.RuleFile) -> list[Diagnostic]:
 
 
 def explained(found: Iterable[Diagnostic], rule_file: ast.RuleFile) -> list[Diagnostic]:
-    """The findings, those at the call of a define with what it stands for."""
+    """The findings; a finding at the call of a define gets the define's text as a note."""
     texts = {define.name: define.text for define in (*rule_file.shared, *rule_file.defines)}
     if not texts:
         return list(found)
@@ -81,7 +81,7 @@ def check_header(context: CheckContext) -> None:
 
 
 def _unasked(context: CheckContext) -> None:
-    """A rule for some consumers would do to the models of all others what only those want."""
+    """Reports a rule for some consumers that would change the models of all others."""
     items = {item.key: item for item in context.rule.meta}
     if "target" in items and "default" in items and items["default"].value == "on":
         message = "`default: on` and `target` contradict each other"
@@ -94,7 +94,7 @@ def _value(context: CheckContext, item: ast.MetaItem) -> None:
     if item.key == "kind":
         _kind(context, item)
     elif item.key == "evidence" and isinstance(value, ast.Evidence):
-        pass  # `check_evidence` knows what it claims
+        pass  # `check_evidence` checks its claims
     elif item.key in ("opset", "ir"):
         _range(context, item)
     elif isinstance(value, (ast.Kind, ast.Evidence, ast.OpsetRange)) or (isinstance(value, tuple) and item.key not in _LISTS):
@@ -207,7 +207,7 @@ def _setting(context: CheckContext, param: ast.Param, value: ast.Expr, role: str
 
 
 def check_doc(context: CheckContext) -> None:
-    """Reports labelled paragraphs of a doc comment that are out of order, or none of which says what is done."""
+    """Reports labelled paragraphs of a doc comment that are out of order, or that lack the paragraph `Fix`."""
     labels = list(paragraphs(context.rule.doc))
     ordered = [label for label in LABELS if label in labels]
     span = context.rule.code_span

@@ -1,4 +1,4 @@
-"""What a pattern binds, in the order of its text, and whether its nodes hang together."""
+"""The names that a pattern binds, in the order of its text, and whether its nodes are connected."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def _operand_list(context: CheckContext, node: ast.NodePattern) -> None:
 
 
 def _named(node: ast.NodePattern) -> tuple[ast.Op, ...]:
-    """The operators that a node may have; none where it may have any."""
+    """The operators that a node may have; empty if it may have any."""
     return () if any(op.is_any for op in node.ops) else node.ops
 
 
@@ -225,7 +225,7 @@ def _connected(context: CheckContext, match: ast.Match) -> None:
         message = f"{part} is not connected to the rest of the pattern"
         context.report("E204", message, span, "hangs loose", (notes,), (helps,))
     except RewriterError:
-        pass  # too large, which is said elsewhere
+        pass  # too large: reported by another check
 
 
 def _written(context: CheckContext, node: ast.NodePattern) -> str:
@@ -257,7 +257,7 @@ def _attribute_type(op: ast.Op, name: str) -> str:
 
 
 def unused(context: CheckContext, scope: NameScope) -> Iterator[Binding]:
-    """Bindings that nothing reads and that exist only to be read: labels, attribute values, lets, parameters."""
+    """Bindings that are never read although reading is their only purpose: labels, attribute values, lets, parameters."""
     for binding in scope.names.values():
         if binding.uses == 0 and binding.kind in ("node", "attribute", "let", "param") and not binding.name.startswith("_"):
             yield binding

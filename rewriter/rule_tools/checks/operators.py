@@ -1,8 +1,8 @@
 """Operators, attributes and operand counts against `onnx.defs`, for every opset that the rule claims.
 
 A pattern may be more liberal than a rewrite. Rules of kind `repair` describe models that break the specification, so in their
-patterns an attribute or a number of operands is wrong only when no version of the operator ever had it; what a rewrite writes
-must be right in every opset.
+patterns an attribute or a number of operands is wrong only if no version of the operator ever had it. A rewrite must be correct
+in every opset.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rewriter.core.language.walk import pattern_nodes
 from rewriter.rule_tools.checks import expressions as types
 from rewriter.rule_tools.checks.context import CheckContext, did_you_mean
 
-# Names of operators of which onnx has no schemas: those that old or failed exports carry, and those of ONNX Runtime.
+# Names of operators without schemas in onnx: operators of old or failed exports, and operators of ONNX Runtime.
 
 EXPERIMENTAL = frozenset(
     {
@@ -42,7 +42,7 @@ FOREIGN = frozenset(
         "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum", "UpperBound", "Xdivy", "Xlog1py", "Xlogy",
     }
 )  # fmt: skip
-"""TensorFlow's operators that tf2onnx, where it cannot convert them, leaves in the graph as if they were ONNX's own."""
+"""TensorFlow's operators that tf2onnx, if it cannot convert them, leaves in the graph as if they were ONNX's own."""
 
 CONTRIB_DOMAIN = "com.microsoft"
 CONTRIB_NAMES = (
@@ -73,11 +73,11 @@ CONTRIB_NAMES = (
     "SpeculativePrefixCommit", "SwiGLU", "Tokenizer", "TorchEmbedding", "TransposeMatMul", "Trilu", "UnfoldTensor",
     "Unique", "VarlenCausalConvWithState", "VarlenNGramHashMapping", "WhisperBeamSearch", "WordConvEmbedding",
 )  # fmt: skip
-"""Of ONNX Runtime 1.32, for what a misspelled one may have meant; a later one has more."""
+"""Operators of ONNX Runtime 1.32, to suggest one for a misspelled name; later versions have more."""
 
 
 def check_operator(context: CheckContext, op: ast.Op, in_pattern: bool) -> bool:
-    """Reports an operator that ONNX does not know; True when there is a schema to check against."""
+    """Reports an operator that ONNX does not know; True if there is a schema to check against."""
     if op.is_any and not in_pattern:
         how = "name it, or edit the matched node in place: n.inputs[0] = x"
         context.report("E101", "a new node is of one operator", op.span, "of which?", helps=(how,))
@@ -115,7 +115,7 @@ def check_operator(context: CheckContext, op: ast.Op, in_pattern: bool) -> bool:
 
 
 def _foreign(context: CheckContext, op: ast.Op) -> None:
-    """Reports what is one or two letters away from something known; others may have any domains and operators."""
+    """Reports names that are one or two letters away from a known one; other domains and operators are allowed."""
     domain = suggest(op.domain, (*schema.domains(), CONTRIB_DOMAIN), 2) if op.domain != CONTRIB_DOMAIN else None
     known = op.domain != CONTRIB_DOMAIN or op.name in CONTRIB_NAMES
     near = (domain and f"{domain}.{op.name}") or (not known and suggest(op.name, CONTRIB_NAMES, 1))
@@ -156,7 +156,7 @@ def check_pattern_node(context: CheckContext, node: ast.NodePattern) -> None:
 
 
 def check_build(context: CheckContext, build: ast.Build, opsets: Sequence[int], copied: dict[str, tuple[ast.Op, ...]]) -> None:
-    """A new node: everything must be right in each opset of its block.
+    """A new node: it must be correct in each opset of its block.
 
     `copied` maps the labels of `..n` to the operators whose attributes they may bring.
     """
@@ -263,7 +263,7 @@ def _missing_attribute(
     in_pattern: bool,
     value: ast.Expr | None = None,
 ) -> set[int]:
-    """`value` is what stands behind the name in a list of attributes, where `~` may stand for `=`."""
+    """`value` is the value of the name in a list of attributes, if `~` is allowed in place of `=`."""
     note, is_input = _attribute_story(op, name, missing)
     helps = []
     limit = context.limit(missing)
@@ -284,7 +284,7 @@ def _missing_attribute(
 
 
 def _attribute_story(op: ast.Op, name: str, missing: Sequence[int]) -> tuple[str, bool]:
-    """What became of an attribute, and whether it became an input."""
+    """The history of an attribute in the opsets that lack it, and whether it became an input."""
     before: Operator | None = None
     for operator in schema.history(op.name, op.domain):
         if before and name in before.attributes and name not in operator.attributes and operator.since <= max(missing):
@@ -303,7 +303,7 @@ def _required(context: CheckContext, build: ast.Build, opsets: Sequence[int], co
         if isinstance(attr, ast.AttrCopy):
             for op in copied.get(attr.label, ()):
                 if op.param or not schema.history(op.name, op.domain):
-                    return  # whatever it has, it brings along
+                    return  # it brings its attributes along
                 written_names |= schema.all_attributes(op.name, op.domain)
     op, history = build.op, schema.history(build.op.name, build.op.domain)
     every = (found for operator in history for found in operator.attributes.values())
@@ -366,7 +366,7 @@ def _built_inputs(context: CheckContext, build: ast.Build, opsets: Sequence[int]
 
 
 def _absent_input(context: CheckContext, op: ast.Op, absent: ast.Absent, position: int, opsets: Sequence[int]) -> None:
-    """`_` stands for an input that may be left out in each opset."""
+    """`_` is allowed for an input that is optional in each opset."""
     wrong: list[int] = []
     signature = ""
     for version in opsets:
@@ -449,7 +449,7 @@ def _operator_story(op: ast.Op) -> str:
 
 
 def _where(context: CheckContext, op: ast.Op, opsets: Sequence[int]) -> tuple[int, ...]:
-    """The versions of the operator's own domain to check: `opset` speaks of the default domain only."""
+    """The versions of the operator's own domain to check: `opset` is about the default domain only."""
     if schema.normal(op.domain):
         opsets = range(1, schema.latest_opset(op.domain) + 1)
     return tuple(v for v in opsets if schema.schema(op.name, op.domain, v) is not None)

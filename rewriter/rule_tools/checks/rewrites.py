@@ -1,4 +1,4 @@
-"""The statements of `rewrite` blocks: what they name was matched, what they write is legal, and each name is made once."""
+"""The statements of `rewrite` blocks: their operands were matched, their nodes are legal, and each name is made once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rewriter.rule_tools.checks.operators import CONTRIB_DOMAIN, check_build, ch
 def check_copies(
     context: CheckContext, build: ast.Build, copied: Mapping[str, tuple[ast.Op, ...]], opsets: Sequence[int]
 ) -> None:
-    """A new node of a matched operator keeps the attributes (W301), and copies fit the operator that they go to (W303)."""
+    """A new node of a matched operator keeps the attributes (W301), and copies match the operator that they go to (W303)."""
     if build.op.param or not schema.history(build.op.name, build.op.domain):
         return
     if _wraps(build):
@@ -46,7 +46,7 @@ def _lost(context: CheckContext, build: ast.Build, written: set[str], opsets: Se
         if {output.name for output in node.outputs} & {
             operand.name for operand in build.inputs if isinstance(operand, ast.Ref)
         }:
-            continue  # it stands behind the matched node, not in its place
+            continue  # it follows the matched node and does not replace it
         lost = sorted(has - written - {attr.name for attr in node.attrs})
         if not lost:
             continue
@@ -92,13 +92,13 @@ def _versions(op: ast.Op, opsets: Sequence[int]) -> Sequence[int]:
     return range(1, schema.latest_opset(op.domain) + 1) if schema.normal(op.domain) else opsets
 
 
-# `outline y = acme.Gelu(x)`: whether there are nodes for the body, and whether they read its operands alone.
+# `outline y = acme.Gelu(x)`: whether there are nodes for the body, and whether they read only its operands.
 
 Maker = ast.NodePattern | ast.Build
 
 
 def check_outline(context: CheckContext, call: ast.Build, before: Sequence[ast.Statement]) -> bool:
-    """Whether a call can stand for the nodes that make its outputs; `before` are the statements above it."""
+    """Whether a call can replace the nodes that make its outputs; `before` are the statements above it."""
     so_far = len(context.found)
     if context.rule.match.graph:
         helps = ("match the nodes of the body: match { y = Op(x) }",)
@@ -120,7 +120,7 @@ def check_outline(context: CheckContext, call: ast.Build, before: Sequence[ast.S
 
 
 def _formals(context: CheckContext, call: ast.Build) -> set[str] | None:
-    """The names of the operands; None where something else stands among them."""
+    """The names of the operands; None if an operand is no name."""
     found: set[str] = set()
     for operand in call.inputs:
         if not isinstance(operand, ast.Ref) or operand.spread or operand.name in found:
@@ -132,7 +132,7 @@ def _formals(context: CheckContext, call: ast.Build) -> set[str] | None:
 
 
 def _makers(context: CheckContext, before: Sequence[ast.Statement]) -> dict[str, Maker]:
-    """What makes each tensor that has a name: a node of the pattern, or of the block, which comes in its place."""
+    """The maker of each named tensor: a node of the pattern, or the node of the block that replaces it."""
     makers: dict[str, Maker] = {}
     for node in pattern_nodes(context.rule.match):
         makers |= {output.name: node for output in node.outputs if output.name}
@@ -174,7 +174,7 @@ def _shown(call: ast.Build, more: str) -> str:
 
 
 def _read(maker: Maker) -> Iterator[str]:
-    """The tensors that a node reads, and those nested in its operands; "" for some that have no name. Constants go along."""
+    """The tensors that a node reads, and those nested in its operands; "" for some without a name. Constants are included."""
     if isinstance(maker, ast.NodePattern) and maker.more_inputs:
         yield ""
     for operand in maker.inputs:
@@ -239,7 +239,7 @@ class BlockCheck:
                 self.context.report("W201", message, binding.span, "made for nothing", helps=helps)
 
     def _has_room(self, statement: ast.Build | ast.Redirect | ast.Each) -> bool:
-        """A rule on the interface may put nodes behind inputs and before outputs, and has nothing else to build on."""
+        """A rule on the interface may put nodes behind inputs and before outputs, and nowhere else."""
         match = self.context.rule.match
         if not match.graph:
             return True
@@ -264,7 +264,7 @@ class BlockCheck:
         self.ref(ast.Ref(statement.name, span=statement.span))
 
     def _each(self, each: ast.Each) -> None:
-        """What it goes through are the operands of a node or a run of them; the new nodes read the item."""
+        """`each` iterates over the operands of a node or a run of them; the new nodes read the item."""
         found = self.scope.use(each.base, each.span)
         wanted = "node" if each.inputs else "tensors"
         if found is not None and (found.type != wanted or found.kind == "made node" or (found.output and not each.inputs)):
@@ -278,9 +278,9 @@ class BlockCheck:
             self.build(each.value)
 
     def build(self, build: ast.Build) -> None:
-        """A new node and its operands; its outputs are named afterwards, for they are not its own operands."""
+        """A new node and its operands; its outputs are bound last, since they are not its own operands."""
         if build.op.param:
-            self.types.op_param(build.op)
+            self.types.op_param(build.op, ("op", "any"))  # the check of the pattern reported a wrong name
         copied: dict[str, tuple[ast.Op, ...]] = {}
         for attr in build.attrs:
             if isinstance(attr, ast.AttrCopy):
@@ -357,12 +357,12 @@ class BlockCheck:
     def _outputs(self, build: ast.Build) -> None:
         self._label(build)
         for output in build.outputs:
-            again = build.outlined and output.name in self.written  # what the block made is moved
+            again = build.outlined and output.name in self.written  # nodes that the block made are moved
             if output.name is not None and not again and self._as_matched(output, output.name):
                 self._output(output.name, output.span)
 
     def _as_matched(self, output: ast.Output, name: str) -> bool:
-        """Whether a run of outputs is one that the pattern matched, and one output no run: how many there are is told by it."""
+        """Whether a run of outputs is a matched run, which determines their number, and a single output is no run."""
         old = self.scope.names.get(name)
         run = old is not None and old.kind == "variadic" and old.output
         if output.variadic and not run:

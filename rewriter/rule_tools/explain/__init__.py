@@ -1,1 +1,1 @@
-"""Why a rule fires at a place or does not: the matcher's own questions, asked again with a witness."""
+"""Why a rule fires at a place or does not: the matcher tests the rule again with a witness."""

@@ -11,9 +11,9 @@ from rewriter.core.conditions import fields
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
 from rewriter.core.conditions.recorded_graph import label
-from rewriter.core.conditions.rule_values import UNKNOWN, DType, Failure
+from rewriter.core.conditions.rule_values import MISTAKES, UNKNOWN, DType, Failure
 from rewriter.core.conditions.witnessed import Witnessed, node_words, tensor_words, value_words
-from rewriter.core.engine.attempt import MISTAKES, Attempt
+from rewriter.core.engine.attempt import Attempt
 from rewriter.core.engine.compile import CompiledRule
 from rewriter.core.engine.firing import Fired, Tracer
 from rewriter.core.engine.recorder import Recorder
@@ -27,7 +27,7 @@ from rewriter.core.matching.pattern_program import Place, interface_matches
 from rewriter.core.matching.questions import Registers, is_same, operand_count
 from rewriter.core.record import record
 
-# What is known of a rule that fires in a model, or does not: the records that explanations are made of.
+# The records of explanations: facts about a rule that fires in a model, or does not.
 
 Stage = Literal["place", "pattern", "private", "where", "rewrite"]
 STAGES: tuple[Stage, ...] = ("place", "pattern", "private", "where", "rewrite")
@@ -37,20 +37,20 @@ Depth = tuple[int, int, int]
 
 @record(frozen=True, slots=True)
 class FirstNo:
-    """One question of a rule that was answered with no, with "unknown", or with an error.
+    """One question of a rule whose answer was no, "unknown", or an error.
 
     Attributes:
-        stage: which part of the rule asked; the parts are asked in the order of `STAGES`.
-        kind: what sort of question: "opset", "inside", "operator", "operands", "distinct", "same node", "scope", "outputs",
+        stage: the part of the rule that contains the question; the parts are tested in the order of `STAGES`.
+        kind: the kind of question: "opset", "inside", "operator", "operands", "distinct", "same node", "scope", "outputs",
             "unused output", "attribute", "operand", "made by", "consumer", "constant", "value", "same", "type", "rank",
             "dimension", "run", "private", "where", "rewrite", "search", "interface".
-        depth: how far the rule had come; the larger, the nearer to firing.
-        asked: the question, mostly in the rule's own words.
-        found: what the model has there.
-        line: line of the rule file that asks.
-        node: name of the node at which it was asked, "" for none.
-        unknown: whether the answer is not "no" but "unknown"; `remedy` says what would make it known, or is "".
-        error: whether asking raised an error.
+        depth: how far the rule got; the larger, the nearer to firing.
+        asked: the question, mostly in the rule's own text.
+        found: the value in the model.
+        line: line of the question in the rule file.
+        node: name of the node of the question, "" for none.
+        unknown: whether the answer is not "no" but "unknown"; `remedy` is the way to make it known, or "".
+        error: whether the question raised an error.
     """
 
     stage: Stage
@@ -67,12 +67,12 @@ class FirstNo:
 
 @record(frozen=True, slots=True)
 class RuleAnswer:
-    """What became of the rule at one place.
+    """The result of the rule at one place.
 
     Attributes:
-        place: path of the graph; `node` and `op` are those of the root, "" for a rule on the model as a whole.
+        place: path of the graph; `node` and `op` are the name and operator of the root, "" for a rule on the whole model.
         fires: whether it fires there, with the names of the `matched` nodes, `changes` and the values of its `conditions`.
-        question: the deepest question that kept it from firing, None where it fires.
+        question: the deepest question that kept it from firing, None if it fires.
     """
 
     place: str
@@ -87,7 +87,7 @@ class RuleAnswer:
 
 @record(frozen=True, slots=True)
 class Later:
-    """A firing that only a run of all selected rules brings: `after` are the firings (rule, node) that made way for it."""
+    """A firing that happens only in a run of all selected rules: `after` are the firings (rule, node) that made way for it."""
 
     place: str
     node: str
@@ -97,7 +97,7 @@ class Later:
 
 @record(frozen=True, slots=True)
 class Earlier:
-    """A place where the rule would fire, had not another rule fired there first."""
+    """A place where the rule would fire if another rule had not fired there first."""
 
     place: str
     node: str
@@ -107,16 +107,16 @@ class Earlier:
 
 @record(frozen=True, slots=True)
 class Explanation:
-    """Everything there is to say about one rule and one model.
+    """All results for one rule and one model.
 
     Attributes:
-        rule, title, path, line: the rule and where it stands.
+        rule, title, path, line: the rule and its place in its file.
         guards: why a run does not try the rule on this model at all; places are explained as if it did.
-        ops: the operators at which the rule stands, "" for a rule on the model as a whole.
-        answers: one for each place, those that fire first, then the near misses by depth.
-        later, earlier: what a run of all selected rules changes in this.
-        settled: (place, node) where the fact that was unknown is known in that run, and the rule does not fire.
-        stops: why that run ended before its time.
+        ops: the operators that the rule's root may have, "" for a rule on the whole model.
+        answers: one for each place; places where the rule fires come first, then the near misses by depth.
+        later, earlier: the differences in a run of all selected rules.
+        settled: (place, node) if the unknown fact is known in that run, and the rule does not fire.
+        stops: why that run ended early.
     """
 
     rule: str
@@ -132,13 +132,13 @@ class Explanation:
     stops: tuple[str, ...] = ()
 
 
-# What a question of a pattern asked, and what the model has there, in words.
+# The question of a pattern and the answer in the model, in words.
 #
-# The program says which question failed, and why, as a word. A run pays nothing for sentences, and what they say cannot differ
-# from what the run does.
+# The match program reports as a word which question failed, and why. A run builds no sentences, and the sentences cannot differ
+# from the behaviour of the run.
 
 Words = tuple[int, str, str, ast.Span]
-"""How far a node had come, the question, what was found instead, and where the rule asks."""
+"""How far a node had come, the question, the value that was found instead, and the place in the rule."""
 
 
 class Reasons:
@@ -150,7 +150,7 @@ class Reasons:
         self._nodes, self._program, self._lets = compiled.pattern.nodes, compiled.program, compiled.lets
 
     def first_no(self, place: Place, reason: str, registers: Registers, doubts: int) -> FirstNo | None:
-        """The question at a place; None for one that nobody asks in words."""
+        """The question at a place; None for a question that has no words."""
         kind, words = self._words(place, reason, registers)
         if words is None:
             return None
@@ -312,7 +312,7 @@ class Reasons:
         question = f"`{self._rule.words(part.type.span)}`"
         if reason == "type":
             return 23, question, self._type_words(tensor), part.type.span
-        if reason == "unknown dimension":  # a name stands for two dimensions, one of them unknown
+        if reason == "unknown dimension":  # a name means two dimensions, one of them unknown
             self._context.doubt(f"a dimension of {label(tensor)} is unknown")
         shape = self._context.facts.shape(tensor)
         known = "unknown" if shape is None else f"[{','.join('?' if dim is None else str(dim) for dim in shape)}]"
@@ -368,7 +368,7 @@ def _arity(pattern: PatternNode) -> str:
 
 
 class Explainer(Tracer):
-    """Tries one rule at places as a run does, takes back what it did, and is told why it did not."""
+    """Tries one rule at places as a run does, rolls back its changes, and gets the reasons why it does not fire."""
 
     asks_why = True
 
@@ -415,7 +415,7 @@ class Explainer(Tracer):
     # --- as a tracer ----------------------------------------------------------------------------------------------------------
 
     def is_not_meant(self, compiled: CompiledRule, root: gs.Node) -> None:
-        """As of a tracer."""
+        """As in `Tracer`."""
         rule, scope = compiled.rule, self._context.index.scope(root)
         version, inside = scope.opsets.get(""), rule.ast.match.inside
         if version is not None and version not in rule.opset:
@@ -427,12 +427,12 @@ class Explainer(Tracer):
             self._note("place", "inside", (0, 1), f"`{self._rule.words(inside.span)}`", found, inside.span)
 
     def fails(self, place: Place, reason: str, registers: Registers, doubts: int) -> None:
-        """As of a tracer."""
+        """As in `Tracer`."""
         assert self._reasons is not None
         self._keep(self._reasons.first_no(place, reason, registers, doubts))
 
     def is_read_outside(self, compiled: CompiledRule, name: str, tensor: gs.Tensor) -> None:
-        """As of a tracer."""
+        """As in `Tracer`."""
         number, private = next((i, one) for i, one in enumerate(compiled.rule.ast.privates) if name in one.names)
         question = f"`{self._rule.words(private.span)}`: not used outside of the match"
         self._note(
@@ -440,15 +440,13 @@ class Explainer(Tracer):
         )
 
     def has_kernel(self, compiled: CompiledRule) -> None:
-        """As of a tracer."""
+        """As in `Tracer`."""
         span = _header(compiled.rule.ast, "evidence")
         question = f"{' or '.join(compiled.rule.runtimes)} rejects it"
         self._note("where", "runtime", (len(compiled.wheres), 0), question, "the installed one has a kernel for it", span)
 
     def declines(self, compiled: CompiledRule, names: Bindings) -> None:
-        """Notes the first `where` line that is false, which wins over those that fail or are unknown; of these `blocks` has
-        noted what there is.
-        """
+        """Notes the first `where` line that is false. It wins over lines that fail or are unknown, which `blocks` has noted."""
         mark = len(self._context.doubts)
         for number, where in enumerate(compiled.rule.ast.wheres):
             try:
@@ -464,10 +462,10 @@ class Explainer(Tracer):
         del self._context.doubts[mark:]
 
     def blocks(self, compiled: CompiledRule, reason: str, remedy: str, where: ast.Where | None, *, error: bool) -> None:
-        """As of a tracer."""
+        """As in `Tracer`."""
         rule = compiled.rule.ast
         if where is not None:
-            # An unknown line lets the following ones be asked; that none of them is false makes it the deepest.
+            # The lines after an unknown line are still tested; if none of them is false, the unknown line is the deepest.
             number = rule.wheres.index(where) if error else len(rule.wheres)
             depth, text, span = _depth("where", number, 1), f"`{self._rule.words(where.span)}`", where.span
             question = FirstNo("where", "where", depth, text, reason, self._rule.line(span), "", not error, remedy, error)
@@ -482,11 +480,11 @@ class Explainer(Tracer):
             self._keep(FirstNo("pattern", "search", _depth("pattern", 1 << 20, 0), "a match", reason, line, error=True))
 
     def rewrites(self, compiled: CompiledRule, names: Bindings, nodes: Mapping[int, gs.Node]) -> None:
-        """As of a tracer."""
+        """As in `Tracer`."""
         self._is_rewriting = True
 
     def has_rewritten(self, compiled: CompiledRule, root: gs.Node | None, fired: Fired | None) -> None:
-        """As of a tracer."""
+        """As in `Tracer`."""
         self._is_rewriting = False
         if fired is not None:
             return
@@ -497,7 +495,7 @@ class Explainer(Tracer):
             self._note("rewrite", "rewrite", (0, 0), question, f"opset {version}", rule.rewrites[0].span)
 
     def _interface(self) -> FirstNo:
-        """The first item of `match graph` that no input or output fits."""
+        """The first item of `match graph` that matches no input or output."""
         match = self._compiled.rule.ast.match
         for number, item in enumerate(match.items):
             shortened = ast.Match(graph=True, items=match.items[: number + 1])
@@ -521,5 +519,5 @@ def _depth(stage: Stage, number: int, step: int) -> Depth:
 
 
 def _header(rule: ast.Rule, key: str) -> ast.Span:
-    """Where a key of the rule's header stands; the rule's code for one that is not written."""
+    """The place of a key in the rule's header; the place of the rule's code if the key is missing."""
     return next((item.span for item in rule.meta if item.key == key), rule.code_span)

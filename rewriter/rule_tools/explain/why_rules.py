@@ -1,7 +1,7 @@
-"""Why a rule fires in a model or does not: every place where its root's operator stands, the nearest misses first.
+"""Why a rule fires in a model or does not: every place with an operator of its root, the nearest misses first.
 
-Places are looked at in the model as it is, before any rule has fired. A run of the selected rules then tells where another rule
-makes room for this one, or is there first.
+Places are explained in the model as it is, before any rule has fired. A run of the selected rules then shows if another rule
+makes room for this one, or fires there first.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def explain(context: Context, rule: Rule, node: str | None = None, replay: Calla
 
     Args:
         context: the model, before any firing.
-        rule: the rule, which need not be one of those that run.
-        node: only the places that this node is part of: its name, that of one of its outputs, or a glob of such.
-        replay: runs all selected rules with this one and takes everything back.
+        rule: the rule, which need not be among the rules of the run.
+        node: only the places that this node is part of: its name, the name of one of its outputs, or a glob of such names.
+        replay: runs all selected rules with this one and rolls everything back.
 
     Raises:
-        RewriterError: no node is called so, the rule lacks a parameter, or its pattern is too large.
+        RewriterError: no node has this name, the rule lacks a parameter, or its pattern is too large.
     """
     nodes = None if node is None else named(context.index, node)
     ops: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ def explain(context: Context, rule: Rule, node: str | None = None, replay: Calla
 
 
 def _answers(context: Context, compiled: CompiledRule, nodes: list[gs.Node] | None) -> tuple[tuple[str, ...], list[RuleAnswer]]:
-    """The operators of a pattern's root, and what is said of each place; None: all places."""
+    """The operators of a pattern's root, and the answer for each place; None: all places."""
     explainer, pattern = Explainer(context, compiled), compiled.pattern
     if pattern is None:
         return ("",), [explainer.explain_model()]
@@ -75,7 +75,7 @@ def _answers(context: Context, compiled: CompiledRule, nodes: list[gs.Node] | No
 
 
 def named(index: GraphIndex, name: str) -> list[gs.Node]:
-    """The nodes of a name, of an output's name, or of a glob. Raises RewriterError when there is none."""
+    """The nodes of a name, of an output's name, or of a glob. Raises RewriterError if there is none."""
     exact = [node for node in _nodes(index) if name in _names(node)]
     found = exact or [node for node in _nodes(index) if any(fnmatchcase(own, name) for own in _names(node))]
     if found:
@@ -96,7 +96,7 @@ def _nodes(index: GraphIndex) -> Iterator[gs.Node]:
 
 
 def _guards(rule: Rule, context: Context) -> Iterator[str]:
-    """What keeps a run from trying the rule, each reason once."""
+    """The reasons why a run does not try the rule, each once."""
     yield from dict.fromkeys(
         reason for by_id in (False, True) if (reason := refusal(rule, context.subject, by_id=by_id)) is not None
     )
@@ -105,7 +105,7 @@ def _guards(rule: Rule, context: Context) -> Iterator[str]:
 def _around(
     index: GraphIndex, explainer: Explainer, pattern: Pattern, nodes: list[gs.Node], ops: tuple[str, ...]
 ) -> Iterator[RuleAnswer]:
-    """The places whose match a node could be part of: its own, where it is a root, and those of the roots around it."""
+    """The places whose match could contain a node: the node itself, if it is a root, and the roots around it."""
     done: set[int] = set()
     for node in nodes:
         roots = _roots(index, pattern, node)
@@ -118,7 +118,7 @@ def _around(
 
 
 def _roots(index: GraphIndex, pattern: Pattern, node: gs.Node) -> dict[int, gs.Node]:
-    """The roots that see a node as one of the pattern's."""
+    """The roots whose match could contain a node."""
     found: dict[int, gs.Node] = {}
     for number, path in pattern.paths:
         here = {id(node): node} if operator_key(node) in pattern.nodes[number].ops else {}
@@ -142,7 +142,7 @@ def _step(index: GraphIndex, node: gs.Node, step: str) -> Iterator[gs.Node]:
 
 
 def _best(of_patterns: list[list[RuleAnswer]]) -> list[RuleAnswer]:
-    """Of each place the answer of the pattern that comes nearest to it."""
+    """For each place, the answer of the pattern that comes nearest to firing."""
     best: dict[tuple[str, str, str], RuleAnswer] = {}
     for answer in (answer for answers in of_patterns for answer in answers):
         place = answer.place, answer.node, answer.op
@@ -165,7 +165,7 @@ def _later(rule: Rule, answers: list[RuleAnswer], log: Log) -> Iterator[Later]:
 
 
 def _parents(firing: Firing, log: Log) -> list[Firing]:
-    """The firings that made what a firing matched; none where it is a condition or a use that others changed."""
+    """The firings that made the nodes of a firing's match; empty if they changed only a condition or a use."""
     return [log.firings[number - 1] for number in firing.parents]
 
 

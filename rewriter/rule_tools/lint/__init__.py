@@ -1,1 +1,1 @@
-"""Rules against each other: duplicates, rules that never get their turn, ties, circles; `rewriter lint` is the way in."""
+"""Rules compared with each other: duplicates, rules that never get their turn, ties, circles; `rewriter lint` prints them."""

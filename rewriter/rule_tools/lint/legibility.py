@@ -1,6 +1,6 @@
-"""What makes rules hard to read, though they are right: tables of conditions, and rewrites that are written twice.
+"""Rules that are correct, but hard to read: tables of conditions, and rewrites that are written twice.
 
-A rule file is read more often than it is written. `rewriter lint` shows these as warnings, next to what is wrong with the set.
+A rule file is read more often than it is written. `rewriter lint` shows these as warnings, next to the errors of the set.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _PLAIN = re.compile(
 _CALLS = ("refused(", "approx(")
 MAX_WIDTH = 128
 _TEXTS = re.compile(rf"_|{_TEXT}|\[.*\]")
-"""Texts, and lists such as those of issues, may stand one a line below the other cells."""
+"""Texts, and lists such as lists of issues, may be on lines of their own below the other cells."""
 
 
 def hard_to_read(rules: Sequence[Rule]) -> Iterator[Diagnostic]:
-    """What can be written so that it is read more easily, in the order of the rules."""
+    """Warnings about rules that can be written more legibly, in the order of the rules."""
     tables: dict[tuple[str, ast.Span], list[Rule]] = {}
     for rule in rules:
         if rule.ast.row is not None:
@@ -91,7 +91,7 @@ def _twice(rule: Rule) -> Iterator[Diagnostic]:
 
 
 def _bare(part: Any) -> Any:
-    """Without what makes no difference where an operand has the value of an attribute: dimensions, and the type of integers."""
+    """Removes parts that do not matter if an operand has the value of an attribute: dimensions, and the type of integers."""
 
     def change(one: Any) -> Any:
         if not isinstance(one, ast.Constant):

@@ -1,7 +1,7 @@
-"""The graph that a rule leaves behind, as far as the rule itself tells.
+"""The graph that a rule leaves behind, as far as it follows from the rule itself.
 
-What the rule makes or edits is shown exactly; matched nodes that it does not touch are shown as the pattern asks for them. From
-this follow the two questions of ending: may a rule find work in what a rule has made, and does something grow less each time?
+New and edited nodes are shown exactly; other matched nodes are shown as the pattern requires them. The graph decides the two
+questions of termination: can a rule match the result of a rule, and does a count fall each time?
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rewriter.rule_tools.lint.overlay import OpKey, Overlay, RuleGraph, RuleNode
 _PASSING = frozenset({"uses", "users", "is_output", "is_input"})  # facts that a rewrite may change about old tensors
 _OF_TENSORS = frozenset(
     {"is_const", "present", "producer", "name", "value", "constant", "fill"}
-)  # what is asked of a constant as a tensor
+)  # facts about a constant as a tensor
 _RANKS = {"flatten": 2, "gemm": 2, "shape": 1, "size": 0}
 
 
@@ -45,20 +45,20 @@ def _stays(literal: Claim) -> bool:
 
 @record(slots=True)
 class CountChange:
-    """Nodes that a firing adds, and those that it removes for sure, by the operators that they may have: none named for any."""
+    """Nodes that a firing adds, and nodes that it certainly removes, by their possible operators: an empty set for any."""
 
     added: Counter[OpKey] = field(default_factory=Counter)
     removed: list[frozenset[OpKey]] = field(default_factory=list)
 
     def of(self, ops: frozenset[OpKey] | None) -> int:
-        """How many nodes more of these operators (None: of all) there are at most after a firing."""
+        """The largest number of nodes of these operators (None: of all) that a firing adds."""
         more = sum(count for op, count in self.added.items() if ops is None or op in ops)
         return more - sum(1 for gone in self.removed if ops is None or (gone and gone <= ops))
 
 
 @record(slots=True)
 class RewriteResult:
-    """What one rewrite block leaves. `touched` are new and edited nodes; `change` is None where it cannot be told."""
+    """The result of one rewrite block. `touched` are new and edited nodes; `change` is None if it is unknown."""
 
     picture: RuleGraph
     touched: frozenset[TermRef]
@@ -71,7 +71,7 @@ def outcomes(of: RuleSubject) -> list[RewriteResult]:
 
 
 def consumes_root(of: RuleSubject) -> bool:
-    """Whether every firing takes the root away from its readers for good."""
+    """Whether every firing permanently replaces the root for its readers."""
     return of.picture is not None and all(of.picture.root in _taken(of, block) for block in of.rule.ast.rewrites)
 
 
@@ -81,14 +81,14 @@ def _redefined(block: ast.Rewrite) -> set[str]:
 
 
 def _tensors_read(block: ast.Rewrite) -> set[str]:
-    """Names of tensors that what the block makes reads; what it computes from a tensor reads it no more."""
+    """Names of tensors that the nodes of the block read; a tensor from which it only computes a value is not read."""
     edited = [s.value for s in block.statements if isinstance(s, ast.Edit) and s.place.field == "inputs"]
     names = {value.id for value in edited if isinstance(value, ast.Name)}
     return names | {one.name for one in walk(block) if isinstance(one, ast.Ref | ast.AddOutput)}
 
 
 def _taken(of: RuleSubject, block: ast.Rewrite) -> set[TermRef]:
-    """Matched nodes that nothing reads any more: all outputs redefined, none of the old values read again."""
+    """Matched nodes that no node reads any more: all outputs are redefined, and no old value is read again."""
     assert of.pattern is not None
     gone: set[int] = set()
     redefined, reads = _redefined(block), _tensors_read(block)
@@ -154,12 +154,12 @@ class _ResultWriter:
         return RewriteResult(picture, touched, self._change if self._known else None)
 
     def _made_now(self, ref: TermRef | Term) -> TermRef | Term:
-        """The output of an edited node, where an operand is an output of the node as it was."""
+        """The output of an edited node, if an operand is an output of the node before the edit."""
         maker = self._now.get(TermRef("node", ref.side, ref.at)) if isinstance(ref, TermRef) and ref.kind == "made" else None
         return ref if maker is None else replace(ref, at=maker.at)
 
     def _wrap(self) -> None:
-        """`y = Cast<to=float>(y)`: the root stays, under a new name, and only what is new reads it."""
+        """`y = Cast<to=float>(y)`: the root stays, under a new name, and only new nodes read it."""
         root = self._now.get(self._before.root, self._before.root)
         for name in _redefined(self._block) if root in self._nodes else ():
             term = self._made_now(self._of.names.known.get(name))
@@ -179,14 +179,14 @@ class _ResultWriter:
             written.values.pop(delete.place.field, None)
 
     def _unforeseen(self, statement: ast.Inline | ast.Mend) -> None:
-        """What it leaves depends on the model."""
+        """The result depends on the model."""
         self._known = False
 
     def _add_output(self, statement: ast.AddOutput) -> None:
         """No node comes or goes."""
 
     def _each(self, each: ast.Each) -> None:
-        """How many nodes it adds, and which operands they replace, depends on the model."""
+        """The number of new nodes, and the operands that they replace, depend on the model."""
         self._known = False
         if each.inputs and (ref := self._node_of(each.base)) is not None:
             self._nodes[self._touch(ref)].open_up()
@@ -196,7 +196,7 @@ class _ResultWriter:
         return found if isinstance(found, TermRef) and found.kind == "node" else None
 
     def _touch(self, ref: TermRef) -> TermRef:
-        """The node as it is after an edit: another one than it was, of which the conditions speak."""
+        """The node after an edit, which differs from the node that the conditions are about."""
         if ref in self._written:
             return ref
         if ref not in self._now:
@@ -272,10 +272,10 @@ class _ResultWriter:
         name = operand.name if isinstance(operand, ast.Ref) else operand.id if isinstance(operand, ast.Name) else ""
         if isinstance(operand, ast.Ref) and operand.spread:
             return TermRef("run", self._side, name)
-        found = self._of.names.known.get(name, self._output_terms.get(name))  # what is redefined is read as it was
+        found = self._of.names.known.get(name, self._output_terms.get(name))  # a redefined name is read with its old meaning
         return found if isinstance(found, TermRef) or found == ABSENT_TERM else TermRef("open", self._side, name)
 
-    # --- what terms of new things amount to ----------------------------------------------------------------------------------
+    # --- terms of new nodes, in terms of matched nodes -----------------------------------------------------------------------
 
     def _resolve(self, term: Term) -> Term:
         term = fold(term)
@@ -359,7 +359,7 @@ _STATEMENTS: Mapping[type, Callable[[_ResultWriter, Any], Any]] = {
 }
 
 
-# Two rules that fit the same node though it does not matter which goes first: neither reads what the other writes.
+# Two rules that match the same node in any order: neither reads a place that the other writes.
 #
 # Many repairs change one attribute or one operand and keep the rest. Such rules need no `before`.
 
@@ -379,7 +379,7 @@ def independent(one: RuleSubject, other: RuleSubject, overlay: Overlay) -> bool:
 
 
 def _goes_first(one: RuleSubject, writes: set[Place] | None, other: RuleSubject) -> bool:
-    """Whether the one edits nothing but a node that the other takes away."""
+    """Whether the one edits only a node that the other removes."""
     return writes is not None and {place[0] for place in writes} <= {one.graph.root} and consumes_root(other)
 
 
@@ -392,7 +392,7 @@ def _touch(written: set[Place], read: set[Place]) -> bool:
 
 
 def _writes(subject: RuleSubject) -> set[Place] | None:
-    """The places that a rule edits; None when it does anything else to the matched nodes."""
+    """The places that a rule edits; None if it changes the matched nodes in any other way."""
     known = subject.names.known
     found: set[Place] = set()
     for block in subject.rule.ast.rewrites:
@@ -413,7 +413,7 @@ def _writes(subject: RuleSubject) -> set[Place] | None:
 
 
 def _reads(subject: RuleSubject) -> set[Place]:
-    """Everything that the rule's firing depends on at matched nodes: tested attributes, operands that it speaks of."""
+    """All places of matched nodes that the rule's firing depends on: tested attributes, operands that it mentions."""
     assert subject.pattern is not None
     rule, known = subject.rule.ast, subject.names.known
     parts = [part for outside in (*rule.wheres, *rule.lets, *rule.rewrites) for part in walk(outside)]
@@ -427,7 +427,7 @@ def _reads(subject: RuleSubject) -> set[Place]:
         found |= {(ref, attr.name, 0) for attr in source.attrs}
         found |= {(ref, "inputs", at) for at, operand in enumerate(source.inputs) if not _is_passed(operand, spoken)}
         if spoken & {output.name for output in source.outputs}:
-            found.add((ref, ALL, 0))  # what is true of its output depends on all of the node
+            found.add((ref, ALL, 0))  # facts about its output depend on all of the node
     for label, name in _fields(parts):
         if isinstance(node_ref := known.get(label), TermRef):
             found.add((node_ref, name, -1 if name == "inputs" else 0))
@@ -435,14 +435,14 @@ def _reads(subject: RuleSubject) -> set[Place]:
 
 
 def _is_passed(operand: ast.Operand, spoken: set[str | None]) -> bool:
-    """Whether nothing is asked of an operand, and it is not spoken of."""
+    """Whether the rule neither tests nor mentions an operand."""
     if isinstance(operand, ast.Capture):
         return not asks_more(operand) and operand.name not in spoken
     return isinstance(operand, ast.Wildcard)
 
 
 def _fields(parts: list[object]) -> Iterator[tuple[str, str]]:
-    """Labels with the fields or attributes that are read of their nodes: `n.axis`, `has(n, "axis")`, `..n`."""
+    """Labels with the fields or attributes of their nodes that are read: `n.axis`, `has(n, "axis")`, `..n`."""
     for part in parts:
         match part:
             case ast.Field(value=ast.Name(id=label), name=name):

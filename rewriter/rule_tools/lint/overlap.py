@@ -1,7 +1,7 @@
-"""Pairs of rules that fit the same place: the same rule twice, one that never gets its turn, two of which neither is first.
+"""Pairs of rules that match the same place: the same rule twice, one that never gets its turn, two without an order.
 
-All rules of a phase compete at a root; `before` decides, then how specific they are. What remains equal must be decided by the
-author. Roots are visited from inputs to outputs, so a rule that fits an inner node of another rule's pattern comes first.
+All rules of a phase compete at a root; `before` decides, then how specific they are. The author must decide the remaining
+ties. Roots are visited from inputs to outputs, so a rule that matches an inner node of another rule's pattern comes first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rewriter.core.versions import Clause, exactly
 from rewriter.rule_tools.lint.outcome import RewriteResult, consumes_root, independent, outcomes
 from rewriter.rule_tools.lint.overlay import OpKey, RuleSubject, compatible, implies, overlays, subject
 
-# For which models two rules are meant: exporters, versions, opsets, the framework's own file.
+# The models that two rules are meant for: exporters, versions, opsets, the framework's own file.
 
 
 def meet(one: RuleSubject, other: RuleSubject) -> bool:
@@ -29,13 +29,13 @@ def meet(one: RuleSubject, other: RuleSubject) -> bool:
 
 
 def reaches_all(one: RuleSubject, other: RuleSubject) -> bool:
-    """Whether every run that has the other rule on a model has the first one on it, too."""
+    """Whether every run that has the other rule on a model also has the first one on it."""
     mine, theirs = one.rule, other.rule
     if not all(key in other.guards and other.guards[key].within(domain) for key, domain in one.guards.items()):
         return False
     if one.versions and one.versions != other.versions:
         return False
-    if mine.targets:  # with any of the other's targets, this one runs, too
+    if mine.targets:  # for any of the other's targets, this one runs as well
         return mine.header.on_target and bool(theirs.targets) and set(theirs.targets) <= set(mine.targets)
     return mine.default or not theirs.default
 
@@ -46,7 +46,7 @@ def ever_holds(one: RuleSubject) -> bool:
 
 
 def _satisfiable(clauses: tuple[Clause, ...]) -> bool:
-    """Where a range begins, one of its clauses names the version or the one before: these are tried, and 0."""
+    """Whether a version satisfies all clauses; tries 0, the versions that they name, and the next ones (starts of ranges)."""
     tried: set[tuple[int, ...]] = {(0,)}
     for clause in clauses:
         release = clause.release
@@ -54,11 +54,11 @@ def _satisfiable(clauses: tuple[Clause, ...]) -> bool:
     return any(all(clause.holds(exactly(version)) for clause in clauses) for version in tried)
 
 
-# Rules that find work in what rules have made: one that fits its own result, several that undo each other.
+# Rules that match the results of rules: one that matches its own result, several that undo each other.
 #
-# An edge leads from a rule to another that fits what the first has just made. It is certain when the pattern lies wholly over
-# the result and its conditions follow from it, possible when the rest of the model would have to help. Going round along edges
-# ends only if something grows less: a count of nodes that no rule of the circle raises.
+# An edge leads from a rule to another that matches the result of the first. It is certain if the pattern lies wholly over
+# the result and its conditions follow from it, and possible if the rest of the model would have to help. Going round along
+# edges ends only if a count falls: a count of nodes that no rule of the circle raises.
 
 Edges = Mapping[str, set[str]]
 Groups = Mapping[OpKey | None, list[RuleSubject]]
@@ -66,14 +66,14 @@ Groups = Mapping[OpKey | None, list[RuleSubject]]
 
 @record(frozen=True, slots=True)
 class Circle:
-    """Rules in the order in which they feed each other, the first one fed by the last; one rule alone fits its own result."""
+    """Rules in the order in which they feed each other, the last feeding the first; one rule alone matches its own result."""
 
     subjects: tuple[RuleSubject, ...]
     certain: bool
 
 
 def circles(subjects: Sequence[RuleSubject], possible: bool = False) -> Iterator[Circle]:
-    """Every circle in which nothing falls; with `possible`, also those that the rest of a model would have to close."""
+    """Every circle in which no count falls; with `possible`, also circles that the rest of a model would have to close."""
     known = {s.names.side: s for s in subjects if s.picture is not None}
     results = {side: outcomes(subject(s.rule, f"{side}'")) for side, s in known.items()}
     certain = _edges(known, results, certain=True)
@@ -104,13 +104,13 @@ def _edges(known: Mapping[str, RuleSubject], results: Mapping[str, list[RewriteR
 
 
 def _once(maker: RuleSubject, reader: RuleSubject) -> bool:
-    """Whether one of two rules fires but once in all, or once at a node and never at what it made itself."""
+    """Whether one of two rules fires only once in all, or only once at a node and never at a node that it made itself."""
     times = {maker.rule.header.once, reader.rule.header.once}
     return "model" in times or ("node" in times and maker.rule.code == reader.rule.code)
 
 
 def _anchors(outcome: RewriteResult, certain: bool) -> list[TermRef]:
-    """Nodes of the result where a pattern may stand: its root anywhere, or any part of it on something new."""
+    """Nodes of the result where a pattern may match: its root anywhere, or any part of it on a new node."""
     return sorted(outcome.picture.nodes if certain else outcome.touched, key=repr)
 
 
@@ -140,12 +140,12 @@ def _endless(edges: Edges, results: Mapping[str, list[RewriteResult]]) -> Iterat
         if not falling:
             yield _ring(inner)
             continue
-        # A rule along which something falls can be passed finitely often only: the rest must end without it.
+        # A rule along which a count falls can fire only finitely often: the other rules must terminate without it.
         waiting.extend(_components({code: set() if code in falling else inner[code] for code in part}))
 
 
 def _falling(part: set[str], results: Mapping[str, list[RewriteResult]]) -> set[str]:
-    """The rules along which a count falls that no rule of the part raises; empty when there is no such count."""
+    """The rules along which a count falls that no rule of the part raises; empty if there is no such count."""
     changes = {code: [outcome.change for outcome in results[code]] for code in part}
     measures: set[frozenset[OpKey] | None] = {None}
     for code in part:
@@ -162,7 +162,7 @@ def _falling(part: set[str], results: Mapping[str, list[RewriteResult]]) -> set[
 
 
 def _components(edges: Edges) -> list[set[str]]:
-    """Sets of rules each of which leads to each other, single ones only when they lead to themselves."""
+    """Sets of rules that all lead to each other; a single rule only if it leads to itself."""
     reach = {code: reachable(code, edges) for code in edges}
     found: list[set[str]] = []
     placed: set[str] = set()
@@ -176,7 +176,7 @@ def _components(edges: Edges) -> list[set[str]]:
 
 
 def reachable(start: str, edges: Mapping[str, Iterable[str]]) -> set[str]:
-    """Whatever edges lead to, one or several of them."""
+    """All codes that one or several edges lead to."""
     reached: set[str] = set()
     waiting = list(edges[start])
     while waiting:
@@ -213,7 +213,7 @@ class Pair:
 
 
 def pairs(subjects: Iterable[RuleSubject]) -> Iterator[Pair]:
-    """Every pair with something wrong, once."""
+    """Every pair with an error, once."""
     drawn = [subject for subject in subjects if subject.picture is not None]
     groups = _by_operator(drawn)
     pairs_of_sides: set[tuple[str, str]] = set()
@@ -258,13 +258,13 @@ def _judge(one: RuleSubject, other: RuleSubject, order: _Before) -> Pair | None:
 
 
 def _covers(general: RuleSubject, special: RuleSubject, place: TermRef) -> bool:
-    """Whether a rule matches wherever another one does, with its root at a node of the other's pattern."""
+    """Whether a rule matches in all places where another one does, with its root at a node of the other's pattern."""
     one, other = general.graph, special.graph
     return reaches_all(general, special) and any(implies(one, other, way) for way in overlays(one, one.root, other, place))
 
 
 def _inside(drawn: list[RuleSubject], groups: Groups) -> Iterator[Pair]:
-    """Rules that always eat an inner node of another rule's pattern first."""
+    """Rules that always remove an inner node of another rule's pattern first."""
     for victim in drawn:
         for node in victim.graph.nodes.values():
             if node.ref == victim.graph.root or len(node.ops or ()) != 1:
@@ -277,7 +277,7 @@ def _inside(drawn: list[RuleSubject], groups: Groups) -> Iterator[Pair]:
 
 
 def _makes(eater: RuleSubject, op: OpKey) -> bool:
-    """Whether a rule makes a node of an operator anew, maybe in the same place."""
+    """Whether a rule makes a new node of an operator, perhaps in the same place."""
     return any(isinstance(part, ast.Build) and part.op.name == op[1] for part in walk(eater.rule.ast.rewrites))
 
 
@@ -293,7 +293,7 @@ def _by_operator(drawn: Iterable[RuleSubject], roots: bool = True) -> Groups:
 
 
 class _Before:
-    """What `before`, phases and specificity say of two rules."""
+    """The order of two rules, according to `before`, phases and specificity."""
 
     def __init__(self, subjects: list[RuleSubject]) -> None:
         direct = {subject.rule.code: subject.rule.before for subject in subjects}

@@ -1,8 +1,8 @@
-"""Two graphs laid over each other: in which ways a node of one and a node of the other can be the same node of some model.
+"""Two graphs laid over each other: the ways in which a node of one and a node of the other can be the same node of a model.
 
-Both graphs are known in part only. Where one of them ends (a captured tensor) the other may go on; a tensor that one leaves
-free can be whatever the other says. Laying one over the other also tells whether the first asks for nothing that the second
-does not have anyway: then it `covers` it, and whatever fits the second fits the first.
+Both graphs are known in part only. Where one of them ends (a captured tensor) the other may continue; a tensor that one leaves
+free can be any tensor of the other. Laying one over the other also shows whether the first requires only facts that the second
+has anyway: then the first `covers` the second, and matches in all places where the second matches.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from rewriter.core.language.rule import Rule
 from rewriter.core.record import field, record
 from rewriter.core.versions import Clause, parse_versions
 
-# A graph as far as a rule knows it: the nodes of its pattern and what holds of them, ready to be laid over another one.
+# A graph as far as it follows from a rule: the nodes of its pattern and their facts, ready to be laid over another one.
 
 OpKey = tuple[str, str]
 Facts = tuple[dict[Term, Domain], list[Claim]]
-"""Terms with the values that are left to them, and literals that hold unless something is unknown."""
+"""Terms with their remaining possible values, and literals that are true unless a fact is unknown."""
 
 
 @record(slots=True)
 class RuleNode:
-    """One node. `ops` None: any operator; `open`: it may have more operands; `ordered`: they stand in the order of `inputs`.
+    """One node. `ops` None: any operator; `open`: it may have more operands; `ordered`: they have the order of `inputs`.
 
     `least` and `most`: numbers of operands that it may have; `used`: how many of its outputs nodes of the graph read.
     """
@@ -81,10 +81,10 @@ class RuleNode:
 
 @record(slots=True)
 class RuleGraph:
-    """Nodes and facts. `facts` always hold; one of `branches` holds besides. `constants` and `optional` are refs of operands.
+    """Nodes and facts. `facts` are always true, as is one of `branches`. `constants` and `optional` are refs of operands.
 
-    `resolve` says what a term of a new node amounts to; pictures of patterns leave terms as they are.
-    `told`: what the facts and each branch say together, once somebody asked.
+    `resolve` expresses a term of a new node by matched nodes; pictures of patterns leave terms as they are.
+    `branch_facts`: the facts of `facts` and each branch together, once computed.
     """
 
     side: str
@@ -101,9 +101,9 @@ class RuleGraph:
 
 @record(slots=True)
 class RuleSubject:
-    """One rule of the set with what the analysis asks of it again and again. `picture` None: it matches the interface.
+    """One rule of the set with the facts that the analysis reads repeatedly. `picture` None: it matches the interface.
 
-    `guards`: for which models it is meant, and where in them; what is missing there may be anything.
+    `guards`: the models, and the places in them, that it is meant for; a missing guard allows all.
     """
 
     rule: Rule
@@ -124,7 +124,7 @@ class RuleSubject:
 
 
 def subject(rule: Rule, side: str) -> RuleSubject:
-    """The rule with its picture; `side` keeps it apart from others, and from itself."""
+    """The rule with its picture; `side` distinguishes it from others, and from itself."""
     reach = frozenset(v for v in range(1, schema.latest_opset() + 1) if v in rule.opset)
     names = TermNames(side, lets={let.name: let.value for let in rule.ast.lets})
     pattern = None if rule.ast.match.graph else _pattern(rule)
@@ -156,7 +156,7 @@ def _versions(rule: Rule) -> tuple[Clause, ...]:
 
 
 def _pattern(rule: Rule) -> Pattern | None:
-    """Parameters that name operators stand at their defaults; a rule that cannot run without a setting has no picture."""
+    """Parameters that name operators have their defaults; a rule that cannot run without a setting has no picture."""
     defaults = {p.name: p.default.value for p in rule.ast.params if isinstance(p.default, ast.Literal)}
     try:
         return compile_pattern(rule.ast.match, defaults)
@@ -203,7 +203,7 @@ class _RuleGraphBuilder:
         return TermRef("node", self._side, node.number)
 
     def _declare(self, node: PatternNode) -> None:
-        """Labels and outputs, so that every line may speak of them."""
+        """Labels and outputs, so that every line may mention them."""
         if node.source.label is not None:
             self._names.known[node.source.label] = self._ref(node)
         for position, output in enumerate(node.source.outputs):
@@ -305,7 +305,7 @@ class _RuleGraphBuilder:
             self._late.append((ref, attr))
 
     def _default(self, node: PatternNode, name: str) -> Term:
-        """The one value that the absent attribute stands for in every opset that the rule reaches, or None."""
+        """The one value that the absent attribute means in every opset that the rule reaches, or None."""
         found = {default(domain, op, version, name) for domain, op in node.ops for version in self._reach}
         return found.pop() if len(found) == 1 else None
 
@@ -346,14 +346,14 @@ def absent(ref: TermRef | Term) -> bool:
 
 
 LIMIT = 64
-"""Ways to lay one graph over another that are looked at."""
+"""Limit for the ways of laying one graph over another."""
 
 
 @record(slots=True)
 class Overlay:
     """One such way. `nodes` and `tensors` lead from refs of the one to refs of the other, `same` between refs of the other.
 
-    `unsure`: it needs a constant to be a node's result that folds to one, or the like.
+    `unsure`: it requires, for example, a constant to be the result of a node that folds to one.
     """
 
     nodes: dict[TermRef, TermRef]
@@ -376,14 +376,14 @@ def overlays(one: RuleGraph, at: TermRef, other: RuleGraph, place: TermRef) -> I
 
 
 def _may_be_one(mine: RuleNode, theirs: RuleNode) -> bool:
-    """Whether one node can have an operator, operands and outputs as both want them."""
+    """Whether one node can have an operator, operands and outputs that satisfy both."""
     if mine.ops is not None and theirs.ops is not None and mine.ops.isdisjoint(theirs.ops):
         return False
     return mine.least <= theirs.most and theirs.least <= mine.most and (mine.more_outputs or theirs.used <= mine.outputs)
 
 
 def _asks_no_more(mine: RuleNode, theirs: RuleNode) -> bool:
-    """Whether each node that is as the other wants it is as the one wants it."""
+    """Whether each node that satisfies the other also satisfies the one."""
     if mine.ops is not None and (theirs.ops is None or not theirs.ops <= mine.ops):
         return False
     listed = mine.more_outputs or (theirs.outputs <= mine.outputs and not theirs.more_outputs)
@@ -391,7 +391,7 @@ def _asks_no_more(mine: RuleNode, theirs: RuleNode) -> bool:
 
 
 def compatible(one: RuleGraph, other: RuleGraph, overlay: Overlay) -> bool:
-    """Whether the conditions of both can hold at once."""
+    """Whether the conditions of both can be true at once."""
     change = renaming(overlay, other.resolve)
     facts = [normal(literal, change) for literal in (*one.facts, *other.facts)]
     if not consistent(facts):
@@ -403,7 +403,7 @@ def compatible(one: RuleGraph, other: RuleGraph, overlay: Overlay) -> bool:
 
 
 def implies(one: RuleGraph, other: RuleGraph, overlay: Overlay, some: bool = False) -> bool:
-    """Whether the other's conditions leave those of the one no choice; with `some`, in at least one of its alternatives."""
+    """Whether the other's conditions imply the one's conditions; with `some`, in at least one of its alternatives."""
     if not overlay.covers or not _is_alone(one, other, overlay):
         return False
     change = renaming(overlay, other.resolve)
@@ -424,14 +424,14 @@ def _is_alone(one: RuleGraph, other: RuleGraph, overlay: Overlay) -> bool:
 
 
 def _branch_facts_alone(picture: RuleGraph) -> list[Facts]:
-    """What the conditions of a picture say, where no two of its tensors are one: the same however another is laid over it."""
+    """The facts of a picture if no two of its tensors are one: they are then the same for every overlay."""
     if picture.branch_facts is None:
         picture.branch_facts = _branch_facts(picture, renaming(Overlay({}, {}), picture.resolve))
     return picture.branch_facts
 
 
 def _branch_facts(picture: RuleGraph, change: Callable[[Term], Term]) -> list[Facts]:
-    """The facts of each alternative that can hold, and what is only said of things that may be unknown."""
+    """The facts of each alternative that can be true, and the claims about things that may be unknown."""
     base = [normal(literal, change) for literal in picture.facts]
     branches = []
     for branch in picture.branches:
@@ -481,7 +481,7 @@ class _Laying:
     def _operands(
         self, overlay: Overlay, mine: RuleNode, theirs: RuleNode, order: Sequence[TermRef | Term], position: int
     ) -> Iterator[Overlay]:
-        """Operands from a position on; what stands behind a run is not laid over anything."""
+        """Operands from a position on; operands after a run are not laid over anything."""
         one = order[position] if position < len(order) else None
         beyond = TermRef("open", theirs.ref.side, theirs.ref.at, position) if position < theirs.most else ABSENT_TERM
         other = theirs.inputs[position] if position < len(theirs.inputs) else beyond
@@ -499,7 +499,7 @@ class _Laying:
                 yield overlay
         elif one.kind == other.kind == "made":
             maker = TermRef("node", other.side, other.at)
-            if maker not in self._other.nodes:  # its rewrite makes this operand anew, somehow
+            if maker not in self._other.nodes:  # its rewrite makes this operand in some other way
                 overlay.covers, overlay.unsure = False, True
                 yield overlay
             elif other.part == one.part:
@@ -513,7 +513,7 @@ class _Laying:
                 yield overlay
 
     def _bind(self, overlay: Overlay, one: TermRef, other: TermRef | Term) -> bool:
-        """The tensor of the one is this tensor of the other; when it was another one before, the two must be the same."""
+        """Makes a tensor of the one this tensor of the other; if it already was another one, the two must be the same."""
         found = overlay.tensors.setdefault(one, other)
         if found == other:
             return True

@@ -1,9 +1,9 @@
-"""What is wrong with rules as a set: `rewriter lint`.
+"""The errors of rules as a set: `rewriter lint`.
 
-Each rule may be right and the set still wrong: two rules that fit one place, one that never gets its turn, several that undo
-each other. All of it is found without a model, from patterns and conditions alone. What cannot be decided so is said only when
-it is asked for (`pedantic`), as a warning. A repair whose evidence only twins can show, and which has none, is found here, too:
-the compiler must not refuse it, since a rule that is tried out has no tests yet.
+Each rule may be correct and the set still wrong: two rules match one place, one never gets its turn, several undo each other.
+All of this is found without a model, from patterns and conditions alone. Undecidable cases are reported only on request
+(`pedantic`), as warnings. `lint` also finds a repair whose evidence only twins can show, and which has no twin: the compiler
+must not reject it, since a rule that is being tried out has no tests yet.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _SHOWN = 8  # rules of a circle that are named
 
 
 def lint(rules: Iterable[Rule], pedantic: bool = False) -> list[Diagnostic]:
-    """Everything wrong with the rules as a set, or hard to read, in the order of their codes; with `pedantic`, also what cannot
-    be decided.
+    """All errors of the rules as a set, and rules that are hard to read, in the order of their codes; with `pedantic`, also
+    undecidable cases.
     """
     rule_list = list(rules)
     subjects = [subject(one, _side(rule, number)) for rule in rule_list for number, one in enumerate(rule.variants)]
@@ -40,7 +40,7 @@ def lint(rules: Iterable[Rule], pedantic: bool = False) -> list[Diagnostic]:
 
 
 def _side(rule: Rule, number: int) -> str:
-    """What keeps the patterns of one rule apart from each other, and from those of others."""
+    """A name that distinguishes the patterns of one rule from each other, and from the patterns of other rules."""
     return rule.code if number == 0 else f"{rule.code}/{number + 1}"
 
 
@@ -82,7 +82,7 @@ def _plain(literal: Claim) -> Claim | bool:
 
 
 def _contradiction(one: RuleSubject) -> tuple[ast.Span, str]:
-    """The first `where` line that leaves nothing possible, or the pattern."""
+    """The first `where` line that no model can satisfy, or the pattern."""
     wheres = one.rule.ast.wheres
     for count in range(len(wheres) + 1):
         if not _possible(one, alternatives((where.condition for where in wheres[:count]), one.names)):
@@ -103,7 +103,7 @@ def _pairs(subjects: Sequence[RuleSubject], pedantic: bool) -> Iterator[Diagnost
     for pair in found:
         key = (pair.kind, pair.one.rule.code, pair.other.rule.code)
         if key in reported_pairs or (pair.kind in ("duplicate", "shadowed") and not whole[pair.one.rule.code]):
-            continue  # of the other patterns of the rule nothing is taken
+            continue  # other patterns of the rule are not covered
         reported_pairs.add(key)
         if pair.kind == "duplicate":
             yield _duplicate(pair)
@@ -125,7 +125,7 @@ def _duplicate(pair: Pair) -> Diagnostic:
 
 
 def _spoken(one: RuleSubject) -> list[str]:
-    """The rewrite without layout; other names make it another one, which changes no more than a word of the message."""
+    """The rewrite without layout; other names make it another one, which changes only a word of the message."""
     return [one.rule.words(block.span) for block in one.rule.ast.rewrites]
 
 
@@ -162,7 +162,7 @@ def _overlap(pair: Pair) -> Diagnostic:
     return _report("E406" if sure else "W406", message, one, _root(pair.one), "fits here", tuple(notes), helps, related)
 
 
-# --- Rules that find work in what rules have made ---------------------------------------------------------------------------
+# --- Rules that match the results of rules ----------------------------------------------------------------------------------
 
 
 def _circles(subjects: Sequence[RuleSubject], pedantic: bool) -> Iterator[Diagnostic]:
@@ -195,11 +195,11 @@ def _round(circle: Circle) -> Diagnostic:
     return _report(code, f"{' and '.join(shown)} {verb} each other", rules[0], _effect(rules[0]), label, notes, helps, related)
 
 
-# --- Evidence that nothing shows ----------------------------------------------------------------------------------------------
+# --- Evidence without a test --------------------------------------------------------------------------------------------------
 
 
 def _without_twin(rules: Sequence[Rule]) -> Iterator[Diagnostic]:
-    """Repairs that read the framework's file, or what an exporter leaves, and show no correct program that they leave alone."""
+    """Repairs that read the framework's file, or traces of an exporter, without a correct program that they leave alone."""
     for rule in rules:
         if rule.evidence is None or rule.evidence.name not in TWINNED or any(test.twin for test in rule.ast.tests):
             continue

@@ -1,1 +1,1 @@
-"""The pages of message codes, as Markdown, and what reads them."""
+"""The pages of message codes, as Markdown, and their reader."""

@@ -1,7 +1,7 @@
-"""The page of every message code: what it means, a wrong rule, and a right one.
+"""The page of every message code: its meaning, a wrong rule, and a correct one.
 
 `rewriter explain E103`, editors and the documentation show them. A page is a Markdown file in this folder, named after its
-code. The tests compile the examples: a wrong one gives its code, a right one gives nothing.
+code. The tests compile the examples: a wrong one reports its code, a correct one reports nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PAGE = re.compile(
 
 @record(frozen=True)
 class Page:
-    """What a code means, with a rule that gives it and one that does not. Codes `W...` are warnings."""
+    """The meaning of a code, with a rule that reports it and one that does not. Codes `W...` are warnings."""
 
     code: str
     title: str
@@ -45,14 +45,14 @@ class Page:
 def message_pages() -> Mapping[str, Page]:
     """Code → page, errors before warnings, each in the order of their numbers.
 
-    Raises ValueError if one of the files has not the form of a page.
+    Raises ValueError if a file does not have the form of a page.
     """
     files = sorted(Path(__file__).parent.glob("[EW]*.md"))
     return MappingProxyType({file.stem: parse_page(file.read_text(encoding="utf-8")) for file in files})
 
 
 def parse_page(text: str) -> Page:
-    """The page that a Markdown file holds; ValueError if it has another form."""
+    """The page in a Markdown file; ValueError if it has another form."""
     page = _PAGE.fullmatch(text)
     if page is None:
         raise ValueError(f"not the page of a message code: {text[:60]!r}")

@@ -1,1 +1,1 @@
-"""Runtimes other than ONNX Runtime: whether they read a model, and whether they compute what ONNX Runtime computes."""
+"""Runtimes other than ONNX Runtime: whether they load a model, and whether their outputs equal ONNX Runtime's."""

@@ -1,6 +1,6 @@
-"""Consumers asked about models, each model in a process of its own: `check --ask` and `fix --ask` call this.
+"""Consumers run on models, each model in a process of its own: `check --ask` and `fix --ask` call this.
 
-What ONNX Runtime computes on made-up inputs is what the consumer is compared with, for two batch sizes where one is free.
+The consumer is compared with ONNX Runtime on made-up inputs, for two batch sizes if the batch size is free.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import load
 from rewriter.core.isolation.budget import current
 from rewriter.core.isolation.child import Crashed, NoAnswer
 from rewriter.core.isolation.limited_program import run_program
+from rewriter.core.onnxfile.external_data import is_external, tensors_of
 from rewriter.core.onnxfile.write import temporary_folder
 from rewriter.trust.consumers.consumer_verdict import Consumer, State, Verdict
 from rewriter.trust.proof.judges import SESSION
@@ -30,19 +32,19 @@ from rewriter.trust.proof.onnx_runtime import NAME, one_line
 WORKER = Path(__file__).with_name("worker.py")
 RUNTIMES = WORKER.with_name("runtimes")
 MOST_FEEDS = 2
-"""Inputs on which a model is compared: two batch sizes, where one is free."""
+"""Inputs on which a model is compared: two batch sizes, if the batch size is free."""
 
 LEAST_HALF = 1e-2
 """The tolerance of outputs in float16, which has three digits."""
 
 
 def known() -> list[str]:
-    """The names of the consumers that can be asked."""
+    """The names of the consumers that can be run."""
     return sorted(path.stem for path in RUNTIMES.glob("*.py") if path.stem != "__init__")
 
 
 def find(name: str, environments: Sequence[str]) -> Consumer | None:
-    """A consumer in the first of these environments that has it, or in the current one; None where it is not installed.
+    """A consumer in the first of these environments that has it, or in the current one; None if it is not installed.
 
     Raises:
         RewriterError: one of them is no environment, or the consumer cannot be imported.
@@ -66,11 +68,11 @@ def find(name: str, environments: Sequence[str]) -> Consumer | None:
 
 
 def ask(consumer: Consumer, path: Path, given: Mapping[str, Any] | None = None) -> Verdict:
-    """What a consumer makes of a model, within the limits of the model that is worked on.
+    """The verdict of a consumer on a model, within the limits of the model that is worked on.
 
     Args:
         path: the file, with its external data.
-        given: inputs and outputs by name to compare with; None: made-up inputs, and what ONNX Runtime computes of them.
+        given: inputs and outputs by name to compare with; None: made-up inputs, and ONNX Runtime's outputs for them.
 
     Raises:
         RewriterError: the model cannot be read.
@@ -102,6 +104,43 @@ def ask(consumer: Consumer, path: Path, given: Mapping[str, Any] | None = None) 
         return Verdict(consumer.version, "equal" if runs else "reads")
 
 
+class ConsumerSession:
+    """A model in a consumer, run as a session of ONNX Runtime is: `compare --ask`. Each run is a process of its own.
+
+    Raises:
+        RewriterError: the model has external data.
+    """
+
+    def __init__(self, consumer: Consumer, model: onnx.ModelProto) -> None:
+        if any(map(is_external, tensors_of(model))):
+            raise RewriterError(f"models with external data do not run in {consumer.version} here; use `check --ask`")
+        self._consumer = consumer
+        self._model = model
+
+    def run(self, names: Sequence[str], feed: Feed) -> list[Any]:
+        """The outputs of these names.
+
+        Raises:
+            CannotRun: the consumer rejects the model, fails or does not answer.
+        """
+        inputs = [info.name for info in declared_inputs(self._model)]
+        outputs = [info.name for info in self._model.graph.output]
+        with temporary_folder() as folder:
+            path = folder / "model.onnx"
+            path.write_bytes(self._model.SerializeToString())
+            np.savez(folder / "inputs_0.npz", **{f"in_{place}": feed[name] for place, name in enumerate(inputs)})
+            try:
+                answer, words = _answer(
+                    self._consumer, folder, {"model": str(path), "inputs": inputs, "outputs": outputs, "feeds": 1}
+                )
+            except NoAnswer as error:
+                raise CannotRun(error.sentence(self._consumer.version)) from error
+            if (said := answer.get("rejected", answer.get("fails"))) is not None:
+                raise CannotRun(f"{self._consumer.version}: {_reason(said, words)}")
+            with np.load(folder / "outputs_0.npz", allow_pickle=False) as found:
+                return [found[f"out_{outputs.index(name)}"] for name in names]
+
+
 def _answer(consumer: Consumer, folder: Path, request: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """The answer of the worker, and what was printed. Raises NoAnswer."""
     limits = current()
@@ -121,14 +160,14 @@ def _read(folder: Path) -> dict[str, Any]:
 
 
 def _reason(said: str, printed: str) -> str:
-    """One line: the words of the error, or the last that were printed where it has none."""
+    """One line: the error message or, without one, the last line that was printed."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     telling = [line for line in lines if "rror" in line or "support" in line.lower()]
     return one_line(said or (telling or lines or ["no reason was printed"])[-1])
 
 
 def _runs(candidate: Candidate) -> Iterator[tuple[Feed, Mapping[str, Any]]]:
-    """Inputs, and what ONNX Runtime computes of them; none where it does not, or computes what is no array."""
+    """Inputs, and ONNX Runtime's outputs for them; none if it has no outputs, or outputs that are no arrays."""
     try:
         run = ModelRun(candidate, NAME, SESSION)
         done: list[Any] = []
@@ -154,7 +193,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _difference(wanted: Sequence[Any], found: Sequence[Any], names: Sequence[str], answer: Mapping[str, Any]) -> str:
-    """How outputs differ from what they should be; "" when they do not. Types may: some consumers have but one."""
+    """How outputs differ from the expected ones; "" if they do not. Types may differ: some consumers have but one."""
     if len(found) != len(wanted):
         return f"it has {len(found)} outputs, and not {len(wanted)}"
     for name, right, value in zip(names, wanted, found, strict=True):

@@ -1,4 +1,4 @@
-"""What to do about an error message of a consumer that no rule alone repairs: `targets/messages.toml`."""
+"""Advice on error messages of consumers that no rule alone repairs: `targets/messages.toml`."""
 
 from __future__ import annotations
 

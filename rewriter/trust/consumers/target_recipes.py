@@ -1,4 +1,4 @@
-"""What brings a model into the form that a consumer takes: `targets/NAME.toml`, step after step, for `fix --target NAME`."""
+"""Steps that bring a model into the form that a consumer takes: `targets/NAME.toml`, in order, for `fix --target NAME`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Step:
 
     Attributes:
         action: "rules", the rules of the target; "optimize"; "opset N"; "dtype TYPE"; or "static", which only its user can do.
-        is_safe: whether it is also done when the consumer is not asked.
-        reason: what it is good for.
+        is_safe: whether the step is also done without running the consumer.
+        reason: the purpose of the step.
     """
 
     action: str
@@ -40,11 +40,11 @@ class Step:
 
 @record(frozen=True, slots=True)
 class Recipe:
-    """What brings a model to one target.
+    """The steps that prepare a model for one target.
 
     Attributes:
         title: the name of the consumer, as people write it.
-        module: the consumer in `runtimes` that can be asked, "" where none can.
+        module: the consumer in `runtimes` that can be run, "" if there is none.
         ignore: codes of rules that make models worse for it.
     """
 

@@ -1,8 +1,8 @@
-"""What runs in the process of a consumer: reads a model, runs it, and leaves what came of it in files.
+"""The program in the process of a consumer: reads a model, runs it, and leaves the results in files.
 
-It is run as a program, by the Python of the environment that has the consumer, and imports nothing else of this package. The
-folder where it runs has `request.json` and the inputs, `inputs_0.npz`, `inputs_1.npz` ...; it writes `answer.json` whenever it
-got further, so that a process which ends says where, and the outputs, `outputs_0.npz` ...
+It is run by the Python of the environment that has the consumer, and imports nothing else of this package. The folder where it
+runs has `request.json` and the inputs, `inputs_0.npz`, `inputs_1.npz` ...; it writes `answer.json` after every step, so that
+a process which ends shows how far it got, and the outputs, `outputs_0.npz` ...
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def limit(seconds: float, memory: int | None) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if memory is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-            resource.setrlimit(resource.RLIMIT_FSIZE, (memory, memory))  # what is printed is a file, too
+            resource.setrlimit(resource.RLIMIT_FSIZE, (memory, memory))  # printed output is also a file
 
 
 def note(**answer: Any) -> None:
@@ -40,7 +40,7 @@ def words(error: BaseException) -> str:
 
 
 def built(consumer: Any, model: Any, feed: dict[str, Any]) -> Any:
-    """The model for the shapes of an input, if the consumer needs them; {} stands for the shapes that the model declares."""
+    """The model built for the shapes of an input, if the consumer needs shapes; {} means the shapes that the model declares."""
     return consumer.build(model, feed) if hasattr(consumer, "build") else model
 
 
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # this folder, in which names of modules are those of consumers
+    sys.path.pop(0)  # this folder, whose modules have the names of consumers
     main()
     sys.stdout.flush()
-    os._exit(0)  # what native code does at the end is of no interest, and may hang
+    os._exit(0)  # native code at the end has no result, and may hang

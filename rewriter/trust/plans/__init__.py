@@ -1,1 +1,1 @@
-"""Plans: what rules would do to a model, for somebody to accept or reject one by one."""
+"""Plans: the rewrites that rules would do to a model, which you accept or reject one by one."""

@@ -1,4 +1,4 @@
-"""A plan: what rules would do, to be accepted or rejected one by one, as a file; and carrying out what is accepted."""
+"""A plan file: the rewrites that rules would do, which you accept or reject one by one; and carrying out the accepted ones."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rewriter.core.log import Firing, Log, Suppressed
 from rewriter.core.record import field, names, record, replace
 from rewriter.trust.plans.toml_text import Key, line_of, lines, parse
 
-# TOML as this program writes it: whatever a name in a model holds is one line of printable text that reads back the same.
+# TOML as this program writes it: any name in a model becomes one line of printable text that reads back the same.
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def text(value: str) -> str:
-    """A basic string. What is not printable (control characters, marks of direction) is written as an escape."""
+    """A basic string. Characters that are not printable (control characters, marks of direction) are written as escapes."""
     return '"' + "".join(_SHORT.get(c) or (c if c.isprintable() else _escape(c)) for c in value) + '"'
 
 
@@ -51,7 +51,7 @@ def value(found: Any) -> str:
 
 
 def key(name: str) -> str:
-    """A key, in quotes where it needs them."""
+    """A key, in quotes if it needs them."""
     return name if _BARE.fullmatch(name) else text(name)
 
 
@@ -73,11 +73,11 @@ class Proposal:
     """One rewrite.
 
     Attributes:
-        number: in the run that the plan was made by; 0 for one that is not to happen whatever it matches.
-        follows: numbers of those that made or changed what this one matches.
+        number: in the run that made the plan; 0 for a rewrite that must not happen at any match.
+        follows: numbers of the rewrites that made or changed what this one matches.
         matched: nodes that the pattern matched; None: any at this node.
         why: what kept it from being accepted when the plan was made.
-        line: where it stands in the file.
+        line: its line in the file.
     """
 
     number: int
@@ -96,15 +96,15 @@ class Document:
     """A plan.
 
     Attributes:
-        version: of the program that made it.
+        version: of the program that made the plan.
         model, sha256: the model, a path, a URL or - for the standard input, and what its file was.
         rule_paths: where the rules are from, as `--rules` has it.
         rules: digests of the rules that are proposed, by code.
-        asked: those of them that were selected by their codes.
+        asked: codes of the proposed rules that were selected by code.
         set: their parameters, by "CODE.name".
         source: the framework's own file and its SHA-256, or None.
         constant_inputs: "auto", "yes" or "no".
-        tidy: whether what nothing uses is to be removed, too.
+        tidy: whether everything unused is also removed.
     """
 
     version: str
@@ -121,7 +121,7 @@ class Document:
 
 
 def written(plan: Document, firings: Sequence[Firing], folder: Path) -> str:
-    """The file of a plan that is to lie in a folder; firings are what the proposals stand for, by their numbers."""
+    """The text of a plan that will be written to a folder; firings are the proposals' firings, by their numbers."""
     return "\n".join(_lines(plan, {firing.number: firing for firing in firings}, folder)) + "\n"
 
 
@@ -172,7 +172,7 @@ def _proposal(one: Proposal, firing: Firing | None) -> Iterator[str]:
 
 
 def _seen(path: str, folder: Path) -> str:
-    """A path as it is seen from the plan."""
+    """A path relative to the plan."""
     if _is_elsewhere(path):
         return path
     try:
@@ -191,10 +191,10 @@ def _is_word(path: str) -> bool:
 
 
 def read(path: Path) -> Document:
-    """The plan in a file.
+    """Reads the plan in a file.
 
     Raises:
-        RewriterError: it cannot be read, is no TOML or no plan; the line is told.
+        RewriterError: the file cannot be read, is no TOML or no plan; the message names the line.
     """
     try:
         with path.open("rb") as file:
@@ -317,16 +317,16 @@ def decide(
     tell: Callable[[str], None],
     ask: Callable[[str], str],
 ) -> tuple[Proposal, ...]:
-    """The proposals with `apply` as answered; what the plan rejects anyway (suppressed, rolled back) stays so, unasked.
+    """The proposals with `apply` as answered; rejected ones (suppressed, rolled back) stay rejected, without a question.
 
     Args:
-        proposals: in the order of the run; those that are rejected anyway come last.
-        firings: what the proposals stand for, by number.
+        proposals: in the order of the run; the rejected ones come last.
+        firings: the firings that the proposals represent, by number.
         tell: prints a line.
         ask: prints a question and returns the answer; raises EOFError when there is none.
 
     Raises:
-        RewriterError: the answers end before all is decided.
+        RewriterError: the answers end before every proposal is decided.
     """
     out: set[int] = set()
     decided: list[Proposal] = []
@@ -375,7 +375,7 @@ class Chooser:
     """Permits the accepted firings of one run, each as often as it is accepted.
 
     Attributes:
-        found: firings that were ready to happen and were not permitted, each once.
+        found: firings that could happen and were not permitted, each once.
     """
 
     def __init__(self, proposals: Sequence[Proposal], origin: str) -> None:
@@ -402,7 +402,7 @@ class Chooser:
 
 @record(frozen=True, slots=True)
 class Missing:
-    """An accepted rewrite that did not happen; `because` numbers those that it follows and that did not happen either."""
+    """An accepted rewrite that did not happen; `because` has the numbers of the missing rewrites that it follows."""
 
     proposal: Proposal
     because: tuple[int, ...]

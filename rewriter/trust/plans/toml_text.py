@@ -1,4 +1,4 @@
-"""TOML with line numbers: the parser of the standard library says where a syntax error is, but not where a key stands."""
+"""TOML with line numbers: the standard library's parser reports the line of a syntax error, but not the line of a key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def parse(text: str, name: str) -> dict[str, Any]:
     """A document.
 
     Raises:
-        RewriterError: it is no TOML; `name` and the line are told.
+        RewriterError: the text is no TOML; the message has `name` and the line.
     """
     toml = import_module(
         "tomllib" if sys.version_info >= (3, 11) else "tomli"
@@ -73,14 +73,14 @@ def lines(text: str) -> Mapping[Key, int]:
 
 
 def line_of(found: Mapping[Key, int], key: Key) -> int:
-    """The line of a key, or of the nearest that stands around it."""
+    """The line of a key, or of the nearest key around it."""
     while key and key not in found:
         key = key[:-1]
     return found.get(key, 1)
 
 
 def _table(key: tuple[str, ...], arrays: dict[Key, int], *, array: bool) -> Key:
-    """Where a header leads: into the last element of each array of tables on the way."""
+    """The place that a header leads to: into the last element of each array of tables on the way."""
     way: Key = ()
     for number, part in enumerate(key):
         way = (*way, part)

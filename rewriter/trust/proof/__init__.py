@@ -1,1 +1,1 @@
-"""Why a rule may be believed, and why a rewritten model may: runs of models, and what they must agree in."""
+"""Evidence that a rule is correct, and that a rewritten model is: runs of models, and the outputs that must agree."""

@@ -1,9 +1,9 @@
-"""Judges of models: ONNX's checker, ONNX Runtime and onnx.reference, asked in a child process within the limits of a model.
+"""Checks of models by ONNX's checker, ONNX Runtime and onnx.reference, in a child process within the limits of a model.
 
-Where the system cannot fork they are asked in this process, without limits.
+If the system cannot fork, they run in this process, without limits.
 
 Rules with `evidence: refused(onnxruntime)` lower precision or take a detour only because a kernel is missing. A newer runtime
-may have it, so the runtime itself, as it is installed, is asked about each node that such a rule would rewrite.
+may have the kernel, so the installed runtime itself checks each node that such a rule would rewrite.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _keys = count(1)
 
 
 class RefusedError(Exception):
-    """A judge refuses a model, or fails in it; `kind` is the class of the error that it raised."""
+    """A check rejects a model, or fails in it; `kind` is the class of the error that it raised."""
 
     def __init__(self, refused: native.Refused) -> None:
         super().__init__(refused.reason)
@@ -37,10 +37,10 @@ class RefusedError(Exception):
 
 
 def check(model: bytes | str, *, full: bool) -> str:
-    """Why `onnx.checker` refuses a model, or the file of one; "" when it takes it.
+    """Why `onnx.checker` rejects a model, or the file of one; "" if the model passes.
 
     Raises:
-        NoAnswer: it does not say.
+        NoAnswer: the checker has no result.
     """
     found = _ask(FULL_CHECK if full else CHECKER, "check", model, full)
     return found.reason if found is not None else ""
@@ -50,19 +50,19 @@ def print_text(data: bytes) -> str:
     """A serialised model in ONNX's own text.
 
     Raises:
-        RefusedError: it has something for which there is no text.
-        NoAnswer: the printer does not say.
+        RefusedError: the model has a part that cannot be written as text.
+        NoAnswer: the printer has no result.
     """
     return str(_taken(_ask("", "print", data)))
 
 
 def parse_text(text: str) -> bytes:
-    """The serialised model of a text. Raises RefusedError where there is something wrong with it, and NoAnswer."""
+    """The serialised model of a text. Raises RefusedError if there is an error in the text, and NoAnswer."""
     return bytes(_taken(_ask("", "parse", text)))
 
 
 def bench(*question: Any) -> list[dict[str, Any]]:
-    """What `native.bench` measures. Raises NoAnswer when it does not come to an end."""
+    """The measurements of `native.bench`. Raises NoAnswer if it does not finish."""
     found: list[dict[str, Any]] = _ask("", "bench", *question)
     return found
 
@@ -74,7 +74,7 @@ def runtime_version() -> str:
 
 
 class Session:
-    """A model made ready to run, in the child.
+    """A model loaded for runs, in the child.
 
     Args:
         data: the model; at most 2 GiB.
@@ -85,8 +85,8 @@ class Session:
         outputs: their names.
 
     Raises:
-        RefusedError: the runtime refuses it.
-        NoAnswer: it does not say.
+        RefusedError: the runtime rejects the model.
+        NoAnswer: the runtime has no result.
     """
 
     def __init__(self, data: bytes, folder: Path | None, runtime: str = SESSION) -> None:
@@ -98,11 +98,11 @@ class Session:
         self._process = _CHILD.number
 
     def run(self, names: Sequence[str] | None, feed: Mapping[str, Any], *, seconds: float | None = None) -> list[Any]:
-        """Outputs: all of them for None, and of an empty list only that there are some.
+        """Runs the model. Returns all outputs for None; an empty list of names only checks that the model runs.
 
         Raises:
             RefusedError: the model fails.
-            NoAnswer: it does not come to an end, or ends the process.
+            NoAnswer: the model does not finish, or ends the process.
         """
         runtime, data, folder = self._model
         request = names, dict(feed)
@@ -127,7 +127,7 @@ def _taken(found: Any) -> Any:
 
 
 def _ask(judge: str, *question: Any, seconds: float | None = None) -> Any:
-    """The answer of the child; a `judge` that was too slow for one state of a model is not asked about another."""
+    """The answer of the child; a `judge` that was too slow for one state of a model is not used for another state."""
     if not possible():
         return native.answer(*question)
     if _CHILD.worn and question[0] != "run":
@@ -144,19 +144,19 @@ def _ask(judge: str, *question: Any, seconds: float | None = None) -> Any:
 
 
 REFUSALS = frozenset({"NotImplemented", "InvalidGraph"})
-"""Classes of errors by which ONNX Runtime says that it has no kernel, or none for these element types."""
+"""Classes of errors by which ONNX Runtime reports that it has no kernel, or none for these element types."""
 
 SAYS_AT_RUN = frozenset({"GRU", "LSTM", "ScatterElements"})
-"""Operators with a kernel that loads for every floating-point type, and says when it runs that it does not take one."""
+"""Operators with a kernel that loads for every floating-point type, and rejects some types only when it runs."""
 AT_RUN = ("does not support", "data type is not supported")
 AT_LOAD = ("Failed to construct locale",)
-"""What a kernel says when the machine lacks something that it needs."""
+"""Errors of a kernel when the machine lacks something that it needs."""
 
 
 def has_kernel(model: onnx.ModelProto) -> bool | None:
-    """Whether ONNX Runtime takes a model of one node; None where it cannot say.
+    """Whether ONNX Runtime loads a model of one node; None if it has no result.
 
-    That it refuses the node for shapes, which are not all known, says nothing of kernels: it is asked about types alone then.
+    A rejection because of shapes, which are not all known, says nothing about kernels: types alone are checked then.
     """
     if not onnx_runtime.installed():
         return None
@@ -168,7 +168,7 @@ def has_kernel(model: onnx.ModelProto) -> bool | None:
 
 
 def _of_any_rank(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The same model, whose inputs do not say their ranks, and along an axis that all have: it is run on three dimensions."""
+    """The same model with inputs of unknown rank and an axis that all ranks have: it is run on three dimensions."""
     import onnx
 
     copy = onnx.ModelProto()
@@ -183,7 +183,7 @@ def _of_any_rank(model: onnx.ModelProto) -> onnx.ModelProto:
 
 @lru_cache(maxsize=4096)
 def _answer(data: bytes, runs: bool) -> str:
-    """What ONNX Runtime says of a model, and of running it."""
+    """The result of loading a model in ONNX Runtime and, if `runs`, of running it."""
     try:
         refused: native.Refused | None = _ask("", "kernel", data, _feed() if runs else None)
     except NoAnswer:

@@ -1,6 +1,6 @@
 """Two models run side by side, tensor by tensor, to find the first that differs: `rewriter compare`.
 
-What only one of them has, or nobody can run, is left out and listed.
+Tensors that only one of them has, or that cannot be computed, are left out and listed.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from rewriter.trust.proof.judges import PLAIN, SESSION, NoAnswer, Session
 from rewriter.trust.proof.models.equivalence import RECORDED, SAYING
 from rewriter.trust.proof.models.guard import first_bad
 from rewriter.trust.proof.models.model_inputs import LARGE, LIMITS, Feed, FeedSet, declared_inputs, feed_sets, recorded_feed
-from rewriter.trust.proof.models.model_runs import CannotRun, Outputs, runtime_version, runtimes
+from rewriter.trust.proof.models.model_runs import CannotRun, Outputs, Ready, Runs, runtime_version, runtimes
 from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, differences
 
 Feeds = tuple[Feed, Feed]
-"""What each of the two models is fed."""
+"""The inputs of each of the two models."""
 
 
 @record(frozen=True, slots=True)
 class Maker:
-    """The node that makes a tensor: its name, or that of its first output where it has none, and its operator."""
+    """The node that makes a tensor: its name (without one, the name of its first output) and its operator."""
 
     name: str
     operator: str
@@ -72,9 +72,9 @@ class LayerDifference:
 
     Attributes:
         pair: the tensors.
-        shape: "float32[1,8]" of the first model's; "" when it is no tensor.
-        largest: the largest absolute difference; infinite where there is no number for it.
-        message: what exceeds the bound, "" when nothing does.
+        shape: "float32[1,8]" of the first model's; "" if it is no tensor.
+        largest: the largest absolute difference; infinite if it is not a number.
+        message: the difference that exceeds the bound, "" if none does.
     """
 
     pair: TensorPair
@@ -85,7 +85,7 @@ class LayerDifference:
 
 @record(frozen=True, slots=True)
 class First:
-    """Where two models part: the first pair that differs, and what differs at its node."""
+    """The place where two models part: the first pair that differs, and the differences at its node."""
 
     layer: LayerDifference
     structure: tuple[Difference, ...]
@@ -93,20 +93,20 @@ class First:
 
 @record(slots=True)
 class Comparison:
-    """What was found.
+    """The result of a comparison.
 
     Attributes:
         runtime: with its version.
         inputs: where they came from: "random", or a file.
         shapes: of the inputs, as "data float32[1,8]".
         bound: how far tensors may be apart.
-        blocked: of each model the nodes that are not run.
-        outputs: of each output that both models give; where it agrees, `largest` is that on ordinary inputs.
-        missing: names of outputs that only one model has, or gives.
-        first: where they part; None when nothing compared differs, or nothing was asked.
-        layers: every pair that was compared, when all were asked for.
+        blocked: the nodes of each model that are not run.
+        outputs: of each output that both models have; if it agrees, `largest` is the difference on ordinary inputs.
+        missing: names of outputs that only one model has or computes.
+        first: the first pair that differs; None if none differs, or if it was not looked for.
+        layers: every pair that was compared, if all were requested.
         sets: how many sets of inputs were run.
-        pairs: how many pairs of tensors there are, and `compared` how many were looked at.
+        pairs: how many pairs of tensors there are, and `compared` how many were compared.
         peak_bytes: most bytes of fetched tensors at a time.
     """
 
@@ -126,7 +126,7 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Whether both models run and give the same."""
+        """Whether both models run and have equal outputs."""
         differs = self.missing or any(layer.message for layer in (*self.outputs, *self.layers))
         return not differs and self.first is None and not any(self.blocked)
 
@@ -138,36 +138,38 @@ MOST_BLOCKED = 16
 
 
 class Half:
-    """A model with what it is fed.
+    """A model with its inputs.
 
     Args:
         model: with its weights, or references to external data.
-        file: of the model, beside which external data are looked for.
+        file: of the model; external data are looked for next to it.
         runtime: "ONNX Runtime" or "onnx.reference".
+        consumer: makes a model ready in another runtime than these; None: in `runtime`.
 
     Raises:
         RewriterError: external data are missing or lead out of the folder.
     """
 
-    def __init__(self, model: onnx.ModelProto, file: Path, runtime: str) -> None:
+    def __init__(self, model: onnx.ModelProto, file: Path, runtime: str, consumer: Ready | None = None) -> None:
         self.model = model
         self.file = file
+        self._consumer = consumer
         self.runtime = runtime
         self.blocked: list[RefusedNode] = []
         self.folder = file.absolute().parent
         self._parts = Whole(model)
         self._lost: set[str] = set()
-        self._whole: Session | None = None  # the session of the model as a whole
+        self._whole: Runs | None = None  # the session of the model as a whole
         for tensor in external_data.tensors_of(model):
             if external_data.is_external(tensor):
                 with external_data.opened(self.folder, external_data.reference(tensor).location):
                     pass
 
     def feed(self, values: Feed) -> Feed:
-        """What is given for another model's inputs, as this one's: by name, and what is left by position where types agree.
+        """Another model's inputs as the inputs of this one: matched by name, and the rest by position if types agree.
 
         Raises:
-            RewriterError: an input is not given.
+            RewriterError: an input has no value.
         """
         infos = declared_inputs(self.model)
         spare = [name for name in values if name not in {info.name for info in infos}]
@@ -187,13 +189,13 @@ class Half:
         """The model's own outputs.
 
         Raises:
-            CannotRun: a runtime refuses the model, or fails in it.
+            CannotRun: a runtime rejects the model, or fails in it.
         """
         names = [output.name for output in self.model.graph.output]
         return dict(zip(names, self._run(self.model, names, feed), strict=True))
 
     def release(self) -> None:
-        """Gives up the memory of the model as a whole; it is made ready again when it is asked for."""
+        """Releases the memory of the whole model, which is loaded again when it is needed."""
         self._whole = None
 
     def values(self, tensors: Sequence[str], feed: Feed) -> dict[str, Any]:
@@ -211,11 +213,11 @@ class Half:
         return tensor not in self._lost
 
     def find_blocked(self, feed: Feed, reason: str) -> None:
-        """Finds the nodes because of which the model does not run; all that is computed from them is lost.
+        """Finds the nodes that keep the model from running; everything computed from them is lost.
 
         Args:
             feed: the inputs.
-            reason: why the model as a whole is not run.
+            reason: why the whole model is not run.
         """
         alive = list(range(len(self._parts.nodes)))
         while alive and len(self.blocked) < MOST_BLOCKED:
@@ -234,7 +236,7 @@ class Half:
             self.blocked.append(RefusedNode("", "", reason))
 
     def _refused_as_a_whole(self) -> bool:
-        """Whether a model with the same versions and nothing in it but an Identity is refused, too."""
+        """Whether a model with the same versions that contains only an Identity is also rejected."""
         part = onnx.ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
         part.graph.name = "probe"
         part.graph.node.add(op_type="Identity", input=["x"], output=["y"])
@@ -250,14 +252,14 @@ class Half:
         self._lost.update(name for number in numbers for name in self._parts.nodes[number].output)
 
     def _first_refused(self, alive: list[int], feed: Feed, why: str) -> tuple[int, str]:
-        """The node with which the nodes before it are refused."""
+        """The first node that is rejected together with the nodes before it."""
         count, why = first_bad(0, len(alive), why, lambda count: self._trial(alive[:count], feed))
         return alive[count - 1], why
 
     def _trial(self, numbers: list[int], feed: Feed) -> str:
         """Why these nodes are not run together; "" when they are."""
         if unread := self._parts.unread(numbers):
-            try:  # the runtimes compute the outputs that are not asked for all the same
+            try:  # the runtimes also compute outputs that are not requested
                 self._run(self._parts.part(numbers, outputs=unread), unread[-1:], feed)
             except CannotRun as error:
                 return str(error)
@@ -275,16 +277,18 @@ class Half:
         except Exception as error:
             raise CannotRun(onnx_runtime.reason(error)) from error
 
-    def _session(self, part: onnx.ModelProto) -> Session:
+    def _session(self, part: onnx.ModelProto) -> Runs:
         if part is not self.model:
             return self._made_ready(part)
         if self._whole is None:
             self._whole = self._made_ready(part)
         return self._whole
 
-    def _made_ready(self, part: onnx.ModelProto) -> Session:
+    def _made_ready(self, part: onnx.ModelProto) -> Runs:
         if expands_too_much(part):
             raise NoAnswer(f"was not asked, since {TOLD}")
+        if self._consumer is not None:
+            return self._consumer(part)
         runtime = PLAIN if self.runtime == SESSION else self.runtime  # an optimization may compute a tensor in another way
         return Session(part.SerializeToString(), self.folder, runtime)
 
@@ -304,13 +308,13 @@ def _takes(info: onnx.ValueInfoProto, value: Any) -> bool:
     return len(dims) == array.ndim and all(dim in (0, size) for dim, size in zip(dims, array.shape, strict=True))
 
 
-# Goes through pairs of tensors, in the order of computation, and holds them against each other.
+# Goes through pairs of tensors, in the order of computation, and compares them.
 #
-# All intermediates of a model may be many times what memory holds. So as many pairs as a budget allows are made outputs at a
-# time, and values are dropped before the next ones are asked for.
+# All intermediates of a model may be larger than the memory. So as many pairs as a budget allows become outputs at a time, and
+# values are dropped before the next ones are computed.
 
 UNKNOWN_SIZE_DIVISOR = 16
-"""A tensor whose size cannot be told in advance is counted as the budget divided by this."""
+"""A tensor whose size cannot be determined in advance is counted as the budget divided by this."""
 
 MOST_AT_ONCE = 256
 """Pairs of one run; the first difference is found without running all of a deep model for it."""
@@ -321,7 +325,7 @@ class Search:
 
     Args:
         halves: the two models.
-        feeds: what each is fed.
+        feeds: the inputs of each.
         bound: how far tensors may be apart.
         memory: bytes that fetched tensors of both models may take at a time.
 
@@ -372,7 +376,7 @@ class Search:
             ]
         except CannotRun:
             if len(chunk) == 1:
-                return  # a tensor that the runtime computes and does not give out, as one of type bfloat16
+                return  # a tensor that the runtime computes and does not return, for example of type bfloat16
             middle = len(chunk) // 2
             yield from self._compared(chunk[:middle])
             yield from self._compared(chunk[middle:])
@@ -398,11 +402,11 @@ def _size(value: Any) -> int:
     return sum(map(_size, value)) if isinstance(value, list | tuple) else 8
 
 
-# How many bytes each tensor of a model will take for given inputs, before it is run: what fits into a memory budget.
+# How many bytes each tensor of a model will take, estimated before the run, which has a memory budget.
 
 
 def expected_sizes(file: Path, feed: Feed, tensors: Iterable[str]) -> dict[str, int]:
-    """Bytes of tensors of the main graph; those whose shape cannot be told in advance are left out."""
+    """Bytes of tensors of the main graph; tensors whose shape cannot be determined in advance are left out."""
     try:
         model = load(file)
         fix_shapes(model.graph, [(name, value.shape) for name, value in feed.items() if isinstance(value, np.ndarray)])
@@ -423,36 +427,47 @@ def _item_size(dtype: int | None) -> int:
     return 8 if known is None else max(1, known.itemsize)
 
 
-# Two model files compared by what they compute: their outputs, and the first tensor in which they part.
+# Two model files compared by their results: their outputs, and the first tensor in which they part.
 
 ULPS = 16
-"""Units in the last place of the coarsest type that either model computes in, which are allowed beside the tolerances: two
+"""Units in the last place of the coarsest type that either model computes in, allowed in addition to the tolerances: two
 kernels for one operator add up in different orders.
 """
 
 
 def compare_models(
-    one: Path, other: Path, *, inputs: str | None, rtol: float, atol: float, memory: int, layers: bool
+    one: Path,
+    other: Path,
+    *,
+    inputs: str | None,
+    rtol: float,
+    atol: float,
+    memory: int,
+    layers: bool,
+    consumer: tuple[str, Ready] | None = None,
 ) -> Comparison:
     """Runs two models on the same inputs.
 
     Args:
         one, other: the files.
-        inputs: an .npz file with the first model's inputs; None makes up several sets, always the same.
+        inputs: an .npz file with the first model's inputs; None: several sets are made up, always the same.
         rtol: relative to the largest finite magnitude of the tensor.
         atol: absolute.
         memory: bytes that fetched tensors may take at a time.
-        layers: compare all tensors that have a counterpart, also where the outputs agree.
+        layers: compare all tensors that have a counterpart, even if the outputs agree.
+        consumer: another runtime for the second model, by its name with its version, and what makes a model ready in it.
 
     Raises:
         RewriterError: a file is no model, inputs cannot be made up or do not fit.
     """
     protos = _model(one), _model(other)
     runtime = runtimes()[0]
-    halves = Half(protos[0], one, runtime), Half(protos[1], other, runtime)
-    bound = Bound(ulps=ULPS, rtol=rtol, atol=atol, eps=max(map(coarsest_eps, protos)))
+    title, ready = consumer or ("", None)
+    halves = Half(protos[0], one, runtime), Half(protos[1], other, runtime, ready)
+    bound = Bound(ulps=ULPS, rtol=rtol, atol=atol, eps=max(map(coarsest_eps, protos)), loose=ready is not None)
     recorded = recorded_feed(inputs, protos[0]) if inputs else None
-    found = Comparison(runtime_version(runtime), inputs or "random", [], bound, (halves[0].blocked, halves[1].blocked))
+    version = runtime_version(runtime) + (f" for A, {title} for B" if title else "")
+    found = Comparison(version, inputs or "random", [], bound, (halves[0].blocked, halves[1].blocked))
     first, differing = _outputs(found, halves, _rounds(halves, recorded), bound)
     for half in halves:
         half.release()
@@ -463,7 +478,7 @@ def compare_models(
 
 
 def _model(path: Path) -> onnx.ModelProto:
-    """The whole model, weights included, unless these stand in other files. Raises RewriterError as `compare_models` does."""
+    """The whole model, with weights unless they are in other files. Raises RewriterError as `compare_models` does."""
     file = read_model_file(path)
     proto: onnx.ModelProto = file.proto if file.weights is None else onnx.ModelProto.FromString(read_bytes(path))
     try:
@@ -475,7 +490,7 @@ def _model(path: Path) -> onnx.ModelProto:
 
 @record(frozen=True, slots=True)
 class _Round:
-    """One set of inputs: its sort, what each model is fed, and what each gives, or why it does not run."""
+    """One set of inputs: its sort, each model's inputs, and each model's outputs, or why it does not run."""
 
     sort: str
     feeds: Feeds
@@ -487,10 +502,10 @@ class _Round:
 
 
 def _rounds(halves: tuple[Half, Half], recorded: Feed | None) -> Iterator[_Round]:
-    """The rounds of the comparison, each run when it is asked for.
+    """The rounds of the comparison, each run when it is needed.
 
-    Unknown dimensions get the first choice with which one of the models runs on ordinary numbers. Further sets on which neither
-    runs are left out.
+    Unknown dimensions get the first choice with which one of the models runs on ordinary inputs. Further sets on which neither
+    model runs are left out.
     """
     if recorded is not None:
         yield _round(halves, RECORDED, recorded)
@@ -535,8 +550,8 @@ def _values(half: Half, feed: Feed) -> Outputs | CannotRun:
 def _outputs(
     found: Comparison, halves: tuple[Half, Half], rounds: Iterator[_Round], bound: Bound
 ) -> tuple[Feeds | None, Feeds | None]:
-    """Compares the outputs in every round; what the models are fed in the first one, and in the first one in which something is
-    to be looked for.
+    """Compares the outputs in every round. Returns the inputs of the first round, and of the first round with a difference to
+    look for.
     """
     first: Feeds | None = None
     differing: Feeds | None = None
@@ -566,7 +581,7 @@ def _layer(name: str, sort: str, before: Outputs, after: Outputs, bound: Bound) 
 
 
 def _worse(one: LayerDifference, other: LayerDifference) -> LayerDifference:
-    """The one that says more against the models; of two, that on more ordinary inputs."""
+    """The difference that is worse for the models; of two alike, the one on more ordinary inputs."""
     return max(one, other, key=lambda layer: (bool(layer.message), 0.0 if layer.message else layer.largest))
 
 
@@ -591,7 +606,7 @@ def _walk(found: Comparison, halves: tuple[Half, Half], feeds: Feeds, memory: in
 
 
 def _at(layer: LayerDifference, one: Half, other: Half) -> Iterator[Difference]:
-    """What differs between the nodes that make the two tensors: attributes, operands, constants that they read."""
+    """Differences between the nodes that make the two tensors: attributes, operands, constants that they read."""
     maker = layer.pair.maker.name
     read = {name for node in one.model.graph.node if layer.pair.first in node.output for name in node.input}
     try:
@@ -606,7 +621,7 @@ def _at(layer: LayerDifference, one: Half, other: Half) -> Iterator[Difference]:
             yield difference
 
 
-# Which tensor of one model is to be held against which of the other.
+# Which tensor of one model is compared with which tensor of the other.
 #
 # Names do not decide: a converter, an optimiser or a rewrite may have changed all of them. Tensors are pairs when paired nodes
 # (`rewriter.trust.difference`) make them at the same position, or read them at the same position. The second way sees
@@ -626,8 +641,8 @@ def tensor_pairs(one: Side, other: Side) -> list[TensorPair]:
 
 
 def _found(one: Side, other: Side, pairing: Pairing) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Pairs with a number that orders them: of results three times the node's, plus one; of operands one less, so that they
-    come before what is computed from them.
+    """Pairs with a number that orders them: for results, three times the node's plus one; for operands one less, so that they
+    come before the tensors that are computed from them.
     """
     for number, counterpart in pairing.forth.items():
         operands, outputs = one.names(number)

@@ -1,6 +1,6 @@
-"""What is asked of native code, as it is carried out in the child process.
+"""The questions to native code, as the child process carries them out.
 
-A refusal is an answer like any other. Memory that is not to be had is none: `MemoryError` says so, whatever class or words the
+A rejection is an answer like any other. Lack of memory is no answer: `MemoryError` reports it, whichever class or message the
 code chose for it.
 """
 
@@ -18,15 +18,15 @@ from typing import Any
 from rewriter.core.record import record
 from rewriter.trust.proof import onnx_runtime
 
-# How long ONNX Runtime takes, measured in the child process: a run is timed where it happens, and not its way there.
+# How long ONNX Runtime takes, measured in the child process: only the run is timed, not the way to the child.
 
 NodeTime = tuple[str, str, float, int]
 """Name and operator of a node as it ran, its microseconds in a run, and how often it ran in that."""
 
 MOST_EVENTS = 40_000
-"""Of a profile; each is some hundred bytes of JSON."""
+"""Events of a profile; each is some hundred bytes of JSON."""
 FEWEST, MOST = 3, 1000
-"""Runs where no number is given."""
+"""Runs if no number is set."""
 
 
 def bench(
@@ -44,13 +44,13 @@ def bench(
         models: files with their inputs.
         runs: of each; None: as many as fit.
         warmup: runs of each before any is timed.
-        seconds: for all timed runs, where no number is given.
+        seconds: for all timed runs, if no number is set.
         threads: for one model; 0 leaves that to the runtime.
         optimize: whether the runtime optimizes the models.
         profiles: a folder for profiles.
 
     Returns:
-        Of each model `load`, seconds; `times`, seconds; and `nodes`; or `refused`, why it does not run.
+        For each model `load`, seconds; `times`, seconds; and `nodes`; or `refused`, why it does not run.
     """
     found: list[dict[str, Any]] = []
     ready = []
@@ -135,7 +135,7 @@ _NO_MEMORY = ("Failed to allocate memory", "bad allocation", "std::bad_alloc", "
 
 @record(frozen=True, slots=True)
 class Refused:
-    """Why a judge refuses a model: the class of the error, and one line."""
+    """Why a check rejects a model: the class of the error, and one line."""
 
     kind: str
     reason: str
@@ -146,7 +146,7 @@ class NotKept:
 
 
 class _Sessions:
-    """Models made ready to run."""
+    """Models loaded for runs."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[int, tuple[Any, int]] = OrderedDict()
@@ -155,7 +155,7 @@ class _Sessions:
         return self._kept[key][0] if key in self._kept else None
 
     def make(self, key: int, runtime: str, data: bytes, folder: Path | None) -> Any:
-        """A new session; others are given up before where all would be too large, so that no weights are there twice."""
+        """A new session; if all would be too large, the others are released before, so that no weights are in memory twice."""
         size = len(data) if folder is None else KEPT
         while self._kept and size + sum(size for _, size in self._kept.values()) > KEPT:
             self._kept.popitem(last=False)
@@ -168,7 +168,7 @@ _sessions = _Sessions()
 
 
 def answer(question: str, *arguments: Any) -> Any:
-    """Answers one question, by the name of its function here. Raises MemoryError where that is what an error means."""
+    """Answers one question, by the name of its function here. Raises MemoryError if that is the meaning of an error."""
     try:
         return _QUESTIONS[question](*arguments)
     except Exception as error:
@@ -180,7 +180,7 @@ def answer(question: str, *arguments: Any) -> Any:
 
 
 def _check(model: bytes | str, full: bool) -> None:
-    """What `onnx.checker` says of a model, or of a file."""
+    """The result of `onnx.checker` for a model, or for a file."""
     import onnx
 
     onnx.checker.check_model(model, full_check=full)
@@ -194,9 +194,9 @@ def _open(key: int, runtime: str, data: bytes, folder: Path | None) -> list[str]
 def _run(
     key: int, runtime: str, data: bytes | None, folder: Path | None, names: Sequence[str] | None, feed: Mapping[str, Any]
 ) -> Any:
-    """Runs a model; its outputs, or nothing but whether it ran where `names` is empty.
+    """Runs a model; returns its outputs or, if `names` is empty, only that it ran.
 
-    `data` is given when the model may have to be made ready anew.
+    Pass `data` if the model may have to be loaded again.
     """
     import numpy as np
 
@@ -239,7 +239,7 @@ def _parse_text(text: str) -> bytes:
 
 
 def _line(error: Exception) -> str:
-    """What ONNX says, on one line; its parser says it as bytes."""
+    """The error message of ONNX, on one line; its parser returns the message as bytes."""
     said = error.args[0] if error.args else ""
     return onnx_runtime.one_line(said.decode(errors="backslashreplace") if isinstance(said, bytes) else str(error))
 
@@ -276,4 +276,4 @@ _WORDS: dict[str, Callable[[Exception], str]] = {
     **dict.fromkeys(("open", "run", "kernel"), onnx_runtime.reason),
     **dict.fromkeys(("check", "print", "parse"), _line),
 }
-"""The questions of which an error is a refusal, and how it is told."""
+"""The questions whose errors are rejections, with the function that makes the message of an error."""

@@ -1,6 +1,6 @@
-"""ONNX Runtime as a judge: one thread, no word on the terminal; with its default optimizations, as users have it, or with none.
+"""ONNX Runtime as a check: one thread, no terminal output; with its default optimizations, as users have it, or with none.
 
-It is optional, and it is imported when a model is first put before it: a run in which no rule fires does not wait for it.
+It is optional, and it is imported when it first checks a model: a run in which no rule fires does not wait for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rewriter.core.onnxfile import wire
 NAME = "ONNX Runtime"
 PLAIN = "ONNX Runtime with optimizations off"
 MODERATE = 2**28
-"""Bytes of a model, with its data, up to which it is loaded only to hear whether it is refused."""
+"""Bytes of a model, with its data, up to which it is loaded only to find out whether it is rejected."""
 MANY_NODES = 4096
 """Nodes of a model beyond which ONNX Runtime merges no equal ones: its pass for that takes a time that grows with the square of
 their number and more, half a second for 8,000 of them, and no answer in time for 100,000."""
@@ -28,7 +28,7 @@ _FOLDER = "session.model_external_initializers_file_folder_path"
 _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _SOURCE_FILE = re.compile(r"(?<!\S)\S*/(onnxruntime|onnx)/\S+?:\d+ ")
 _MOST = 300  # characters of a message
-_READ = 2000  # characters that are looked at: a name of a megabyte may stand in it
+_READ = 2000  # characters that are read: a name of a megabyte may occur in it
 
 
 @lru_cache(maxsize=1)
@@ -44,11 +44,11 @@ def session(data: bytes, folder: Path | None, *, optimized: bool = False) -> Any
         data: the model; at most 2 GiB.
         folder: of external data; the caller has made sure that no tensor leads out of it.
         optimized: by default the model is optimized, and fails where an optimization does; of more than `MANY_NODES` nodes
-            equal ones are not merged. Without, its weights stay where they are: those in other files are only mapped into
-            memory.
+            equal ones are not merged. Without optimizations, its weights stay where they are: weights in other files are only
+            mapped into memory.
 
     Raises:
-        Exception: of whatever class ONNX Runtime chose; `reason` makes a line of it.
+        Exception: of any class that ONNX Runtime chose; `reason` makes a line of it.
     """
     runtime = module()
     options = runtime.SessionOptions()
@@ -57,11 +57,11 @@ def session(data: bytes, folder: Path | None, *, optimized: bool = False) -> Any
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.enable_cpu_mem_arena = options.enable_mem_pattern = False
     options.log_severity_level = 4
-    options.add_session_config_entry("session.disable_prepacking", "1")  # of use only to who runs a model many times
+    options.add_session_config_entry("session.disable_prepacking", "1")  # useful only for many runs of a model
     if folder is not None:
         options.add_session_config_entry(_FOLDER, str(folder))
     skipped = _MERGING if optimized and has_many_nodes(data) else None
-    # Its way of trying again what failed tells so on the terminal, and there is no other provider to try.
+    # Its fallback after a failure prints a message on the terminal, and there is no other provider to try.
     return runtime.InferenceSession(
         data, options, providers=["CPUExecutionProvider"], enable_fallback=0, disabled_optimizers=skipped
     )
@@ -69,14 +69,14 @@ def session(data: bytes, folder: Path | None, *, optimized: bool = False) -> Any
 
 def has_many_nodes(data: bytes) -> bool:
     """Whether the graph of a serialised model has more than `MANY_NODES` nodes; the others are not looked at."""
-    if len(data) <= 2 * MANY_NODES:  # a node takes two bytes and what is in it
+    if len(data) <= 2 * MANY_NODES:  # a node takes two bytes and its content
         return False
     source = wire.Source.of(data)
     try:
         parts = ((start, stop) for number, _, _, start, stop in wire.fields(source, 0, len(data)) if number == _GRAPH)
         nodes = (1 for start, stop in parts for number, *_ in wire.fields(source, start, stop) if number == _NODE)
         return next(islice(nodes, MANY_NODES, None), 0) == 1
-    except wire.MalformedError:  # ONNX Runtime says what is wrong with it
+    except wire.MalformedError:  # ONNX Runtime reports the fault
         return False
 
 
@@ -86,7 +86,7 @@ def version() -> str:
 
 
 def reason(error: Exception) -> str:
-    """Why ONNX Runtime refused, as one line without its codes and its own source files."""
+    """Why ONNX Runtime rejected the model, as one line without its codes and its own source files."""
     return one_line(_SOURCE_FILE.sub("", _PREFIX.sub("", str(error)[:_READ])))
 
 

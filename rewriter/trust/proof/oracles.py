@@ -1,6 +1,6 @@
-"""Two runtimes that are asked what a model computes: ONNX Runtime without optimisations, and onnx.reference.
+"""Two runtimes that compute the outputs of a model: ONNX Runtime without optimisations, and onnx.reference.
 
-Neither is trusted alone. Where they disagree on a model that no rule has touched, its operator is put into quarantine.
+Neither is trusted alone. If they disagree on a model that no rule has touched, its operator is put into quarantine.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Refusal:
 
     @property
     def no_kernel(self) -> bool:
-        """The oracle lacks the operator for these types; that says nothing against the model."""
+        """The oracle lacks the operator for these types; this is no fault of the model."""
         return any(word in self.reason for word in NO_KERNEL)
 
     def __str__(self) -> str:
@@ -114,7 +114,7 @@ class ReferenceOracle:
 
 
 def _distrusted(model: onnx.ModelProto) -> str | None:
-    """What onnx.reference is known to compute wrongly.
+    """An operator of the model that onnx.reference is known to compute wrongly.
 
     It runs BatchNormalization of opset 9 to 13 in training mode, and Softmax and its like below opset 13 over one axis.
     """
@@ -126,7 +126,7 @@ ORACLES = (OnnxRuntime(), ReferenceOracle())
 
 
 def answer(model: onnx.ModelProto, inputs: Mapping[str, Array], oracle: str) -> Answer:
-    """What an oracle, given by its name, computes of a model."""
+    """The outputs of a model, computed by the oracle of this name."""
     loaded = next(one for one in ORACLES if one.name == oracle).load(model)
     return loaded if isinstance(loaded, Refusal) else loaded(inputs)
 

@@ -1,1 +1,1 @@
-"""Source information: what the framework's own file says about a node that the exporter threw away."""
+"""Source information: facts about a node in the framework's own file that the exporter threw away."""

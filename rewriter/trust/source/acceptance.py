@@ -1,4 +1,4 @@
-"""Whether a source file is the one of this very model, and not that of another network that looks like it."""
+"""Whether a source file belongs to this very model, and not to another network that looks like it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 # Whether a framework node and the ONNX node made of it have the same attributes, as far as an exporter writes them.
 #
-# Compared is only what every exporter of MXNet copies. What one of them drops or gets wrong (`fix_gamma`, `exclude`,
-# `pooling_convention`, `temperature`) is what a symbol file is asked for, and cannot tell two networks apart.
+# Only attributes that every exporter of MXNet copies are compared. A symbol file is needed for the attributes that an exporter
+# drops or gets wrong (`fix_gamma`, `exclude`, `pooling_convention`, `temperature`). They cannot distinguish two networks.
 
 Check = Callable[["SourceNode", "gs.Node"], str | None]
 
@@ -32,12 +32,12 @@ _PLACED = re.compile(
 
 
 def disagreement(node: SourceNode, onnx_node: gs.Node, *, whole: bool = True, version: tuple[int, ...] = ()) -> str:
-    """What a framework node says otherwise than an ONNX node made of it; "" where they agree.
+    """The difference between a framework node and an ONNX node made of it; "" if they agree.
 
     Args:
         node: the framework's.
-        onnx_node: the ONNX node that makes its result, or, where not `whole`, one of the others.
-        version: of the framework that wrote the file, which the exporter's is not before; () where it is unknown.
+        onnx_node: the ONNX node that makes its result or, if not `whole`, one of the others.
+        version: of the framework that wrote the file, and the exporter's is not older; () if it is unknown.
     """
     checks = [_place, *_PARTS.get(node.operator, ()), *(_CHECKS.get(node.operator, ()) if whole else ())]
     for since, more in _SINCE.items():
@@ -60,7 +60,7 @@ def _say(attribute: str, file_value: object, model: object) -> str:
 
 
 def _file_value(node: SourceNode, attribute: str, like: Value) -> Any:
-    """The value of an attribute, None where the file does not tell it (or says None)."""
+    """The value of an attribute, None if the file does not have it (or says None)."""
     text = node.attributes.get(attribute)
     if text is None:
         return None
@@ -76,12 +76,12 @@ def _constant(onnx_node: gs.Node, at: int) -> np.ndarray[Any, Any] | None:
 
 
 def is_constant(node: gs.Node) -> bool:
-    """Whether a node does nothing but hold a weight, as other tools write it."""
+    """Whether a node only holds a weight, as other tools write it."""
     return node.op == "Constant" and not node.domain and len(node.outputs) == 1 and "value" in node.attrs
 
 
 def constant_value(tensor: gs.Tensor) -> np.ndarray[Any, Any] | None:
-    """The value of an initializer, or of a Constant node's output; None for what is computed."""
+    """The value of an initializer, or of a Constant node's output; None for computed values."""
     if tensor.inputs:
         maker = tensor.inputs[0]
         return getattr(maker.attrs["value"], "values", None) if is_constant(maker) else None
@@ -98,7 +98,7 @@ def _numbers(onnx_node: gs.Node, attribute: str, at: int | None = None) -> list[
 
 
 def _list(attribute: str, onnx_attribute: str, fill: int | None = None, *, twice: bool = False, at: int | None = None) -> Check:
-    """A list of integers; where one side has none, the other has nothing but `fill` (None: is not compared)."""
+    """A list of integers; if one side has none, the other has only `fill` (None: not compared)."""
 
     def check(node: SourceNode, onnx_node: gs.Node) -> str | None:
         file_value, found = _file_value(node, attribute, [0]) or None, _numbers(onnx_node, onnx_attribute, at)
@@ -124,7 +124,7 @@ def _axis(attribute: str, onnx_attribute: str, default: int | None, at: int | No
 
 
 def _single(attribute: str, onnx_attribute: str, default: float | None, at: int | None, like: float) -> Check:
-    """An integer or, by its type, a number that an exporter may have rounded; not compared where it is not one alone."""
+    """An integer or, by its type, a number that an exporter may have rounded; compared only if it is a single one."""
     agree = operator.eq if isinstance(like, int) else _close
 
     def check(node: SourceNode, onnx_node: gs.Node) -> str | None:
@@ -146,7 +146,7 @@ def _close(file_value: float, found: float) -> bool:
 
 
 def _only(*operators: str) -> Callable[[Check], Check]:
-    """The check holds where the result is made by one of these."""
+    """The check applies if the result is made by one of these."""
 
     def narrowed(check: Check) -> Check:
         return lambda node, onnx_node: check(node, onnx_node) if onnx_node.op in operators else None
@@ -246,7 +246,7 @@ def _parts(node: SourceNode, onnx_node: gs.Node) -> str | None:
 
 
 def _product(node: SourceNode, onnx_node: gs.Node) -> str | None:
-    """Whether the helpers that transpose operands are there; 1.9 names those of `_linalg_gemm2` after the operand."""
+    """Whether the helpers that transpose operands are there; 1.9 names the helpers of `_linalg_gemm2` after the operand."""
     if onnx_node.op != "MatMul" or len(onnx_node.inputs) < 2:
         return None
     file_flags, found = [], []
@@ -259,7 +259,7 @@ def _product(node: SourceNode, onnx_node: gs.Node) -> str | None:
 
 
 def _flattened(node: SourceNode, onnx_node: gs.Node) -> str | None:
-    """Up to 1.8 a FullyConnected always flattens; 1.9 does so where the file says so, and reads no text as False."""
+    """Up to 1.8 a FullyConnected always flattens; 1.9 does so if the file says so, and reads no text as False."""
     file_value = node.attributes.get("flatten")
     if onnx_node.op == "Reshape":
         return _say("flatten", file_value, "it keeps the axes") if file_value in ("True", "1") else None
@@ -272,7 +272,7 @@ def _flattened(node: SourceNode, onnx_node: gs.Node) -> str | None:
 
 
 def _scaled(node: SourceNode, onnx_node: gs.Node) -> str | None:
-    """1.9 multiplies the product where `alpha` is not 1."""
+    """1.9 multiplies the product if `alpha` is not 1."""
     if onnx_node.outputs[0].name != node.name:
         return None
     file_value = _file_value(node, "alpha", 0.0)
@@ -292,7 +292,7 @@ def _kept(node: SourceNode, onnx_node: gs.Node) -> str | None:
 
 
 def _cropped(node: SourceNode, onnx_node: gs.Node) -> str | None:
-    """A window of given size; one like another operand, or in the middle, is not compared."""
+    """A window of a specified size; a window like another operand, or in the middle, is not compared."""
     if len(node.inputs) > 1 or _file_value(node, "center_crop", False):
         return None
     (y, x), (h, w) = _file_value(node, "offset", [0]) or (0, 0), _file_value(node, "h_w", [0]) or (0, 0)
@@ -303,7 +303,7 @@ def _cropped(node: SourceNode, onnx_node: gs.Node) -> str | None:
 
 
 def _named(attribute: str, suffix: str) -> Check:
-    """A list that 1.9 keeps in a constant of this name, whatever operator uses it."""
+    """A list that 1.9 keeps in a constant of this name, for any operator."""
 
     def check(node: SourceNode, onnx_node: gs.Node) -> str | None:
         at = next((at for at, operand in enumerate(onnx_node.inputs) if operand.name == f"{node.name}_{suffix}"), None)
@@ -340,7 +340,7 @@ _COUNTED = (_written("count_include_pad", "True", "count_include_pad", "True"),)
 _REDUCED = _only(*(f"Reduce{name}" for name in ("Max", "Mean", "Min", "Prod", "Sum", "L1", "L2")))
 _SOFTMAX = (_only("Softmax", "LogSoftmax")(_axis("axis", "axis", -1)),)
 
-# What any node of those that an operator became tells: MXNet 1.9 takes many apart.
+# Checks of any node that an operator became: MXNet 1.9 splits many operators.
 _PARTS: dict[str, tuple[Check, ...]] = {
     "FullyConnected": (_only("Gemm")(_weight("num_hidden", 1, 0)),),
     "SliceChannel": (_parts, _only("Split")(_axis("axis", "axis", 1))),
@@ -355,13 +355,13 @@ _PARTS: dict[str, tuple[Check, ...]] = {
 }
 _PARTS |= dict.fromkeys(("max", "mean", "min", "prod", "sum", "norm"), (_REDUCED(_list("axis", "axes", at=1)),))
 
-# What exporters write only since a version: 1.3 keeps the axis of every search, and `alpha` is dropped up to 1.8.
+# Attributes that exporters write only since a version: 1.3 keeps the axis of every search, and `alpha` is dropped up to 1.8.
 _SINCE: dict[tuple[int, ...], dict[str, tuple[Check, ...]]] = {
     (1, 4): {"argmax": (_only("ArgMax")(_kept),), "argmin": (_only("ArgMin")(_kept),)},
     (1, 9): {"_linalg_gemm2": (_scaled,)},
 }
 
-# What the node that makes the result tells in addition.
+# Additional checks of the node that makes the result.
 _CHECKS: dict[str, tuple[Check, ...]] = {
     "BatchNorm": (_number("eps", "epsilon", 1e-3), _number("momentum", "momentum", 0.9)),
     "Concat": (_axis("dim", "axis", 1),),
@@ -411,13 +411,13 @@ _CHECKS |= dict.fromkeys(("max", "mean", "min", "prod", "sum", "norm"), (_REDUCE
 _CHECKS |= dict.fromkeys(_SCALAR, (_scalar,))
 
 
-Edge = tuple[str, int | None]  # a node of the file and its output; None where the model does not tell which one
+Edge = tuple[str, int | None]  # a node of the file and its output; None if the output cannot be determined from the model
 
 # Helpers of MXNet up to 1.8 that are named by the place of the operator, not after it.
 _PLACED_NAME = re.compile(r"flatten_\d+|transpose\d+_[ab]")
 # Helpers of MXNet 1.9 that are named after the operand and belong to the operator that reads it (linalg_gemm2).
 _NEXT = ("_shape", "_data_8_dim")
-# Operators of MXNet whose operands are those of the ONNX operator, in the same order.
+# Operators of MXNet with the same operands as the ONNX operator, in the same order.
 _ORDERED = """
 Convolution Deconvolution BatchNorm InstanceNorm FullyConnected LeakyReLU LRN Concat add_n dot elemwise_add elemwise_sub
 elemwise_mul elemwise_div broadcast_add broadcast_sub broadcast_mul broadcast_div broadcast_power _power _maximum _minimum
@@ -427,7 +427,7 @@ _PLAIN = frozenset(_ORDERED.split())
 
 
 def objection(info: SourceInfo, graph: gs.Graph) -> str:
-    """Why a source file is not that of a model, in one line without the file's name; "" where it is."""
+    """Why a source file does not belong to a model, in one line without the file's name; "" if it does."""
     joined = _Join(info, graph)
     if info.framework != "mxnet":
         absent = next((name for name in info.nodes if name not in joined.parts), None)
@@ -436,14 +436,14 @@ def objection(info: SourceInfo, graph: gs.Graph) -> str:
 
 
 class _Join:
-    """A model and a source file side by side.
+    """A model next to its source file.
 
     Attributes:
-        parts: the ONNX nodes that stand for a framework node, by its name.
-        made: the nodes of the model by the names of their outputs; `constants` and `inputs` are the tensors that none makes.
-        operators: the nodes of the file that are no variables.
+        parts: the ONNX nodes made from a framework node, by its name.
+        made: the nodes of the model by the names of their outputs; `constants` and `inputs` are the tensors that no node makes.
+        operators: the nodes of the file that are not variables.
         folded: names of the constants that scalar operators on a weight became, with those operators.
-        beside: nodes of the model that stand for nothing in the file.
+        beside: nodes of the model without a counterpart in the file.
     """
 
     def __init__(self, info: SourceInfo, graph: gs.Graph) -> None:
@@ -458,7 +458,7 @@ class _Join:
         for node in graph.nodes:
             key = info.node_for(node.name, [tensor.name for tensor in node.outputs])
             if is_constant(node) and (key is None or _is_variable(info, node.outputs[0].name)):
-                continue  # a weight, also where 1.9 could have named a helper so
+                continue  # a weight, even if 1.9 could have named a helper so
             self.makers.update((tensor.name, node) for tensor in node.outputs)
             if key is None:
                 self.beside.append(node)
@@ -497,7 +497,7 @@ class _Join:
         return [self._worker(key, node) for node in self.parts.get(key, ()) if any(t.name in finals for t in node.outputs)]
 
     def _worker(self, key: str, node: gs.Node) -> gs.Node:
-        """What made the operand of an Identity that another tool put at the end of a framework node."""
+        """The maker of the operand of an Identity that another tool put at the end of a framework node."""
         while node.op == "Identity" and len(node.inputs) == 1:
             maker = self.makers.get(node.inputs[0].name)
             if maker is None or maker is node or self.owner.get(id(maker)) != key:
@@ -506,7 +506,7 @@ class _Join:
         return node
 
     def behind(self, name: str) -> frozenset[Edge]:
-        """The outputs of framework nodes that a tensor comes from, seen through nodes that stand for nothing in the file."""
+        """The outputs of framework nodes that a tensor comes from, seen through nodes without a counterpart in the file."""
         if name not in self._behind:
             self._behind[name] = frozenset(self._sources(name))
         return self._behind[name]
@@ -533,11 +533,11 @@ class _Join:
         known = self.info.nodes.get(tensor)
         if known is None:
             return None
-        return tensor, 0 if known.operator == VARIABLE else None  # up to 1.8, a tensor that nothing makes stands for a node
+        return tensor, 0 if known.operator == VARIABLE else None  # up to 1.8, a tensor without a maker represents a node
 
 
 def _operators(info: SourceInfo) -> Iterator[tuple[str, SourceNode]]:
-    """Those of one name in a file also have names by their place; each is told once."""
+    """Each operator once; operators that share a name in a file also have names by their place."""
     seen: set[int] = set()
     for key, node in info.nodes.items():
         if node.operator != VARIABLE and id(node) not in seen:
@@ -546,7 +546,7 @@ def _operators(info: SourceInfo) -> Iterator[tuple[str, SourceNode]]:
 
 
 def _constants(graph: gs.Graph) -> Iterator[gs.Tensor]:
-    from onnx_graphsurgeon import Constant  # whether it is one is asked by its class: to ask for its values would read them
+    from onnx_graphsurgeon import Constant  # the class decides, since access to the values would read them
 
     yield from (tensor for tensor in vars(graph).get("initializers", ()))
     yield from (node.outputs[0] for node in graph.nodes if is_constant(node))
@@ -575,7 +575,7 @@ def _objections(joined: _Join) -> Iterator[str]:
 def _of_variables(joined: _Join) -> Iterator[str]:
     info = joined.info
     used = {source for node in info.nodes.values() for source, _ in _operands(node)} | {name for name, _ in info.heads}
-    for name, node in info.nodes.items():  # in their order: the first one is told
+    for name, node in info.nodes.items():  # in their order: the first one is reported
         if name in used and node.operator == VARIABLE and name not in joined.inputs and name not in joined.constants:
             yield f"the variable {name!r} is not in the model"
     for name, tensor in joined.inputs.items():
@@ -603,8 +603,8 @@ def _other_shape(variable: SourceNode, shape: Sequence[int | str | None] | None)
 
 
 def _of_operators(joined: _Join) -> Iterator[str]:
-    """Each operator is there, and makes its result itself: exporters name after it what prepares its operands. What goes on
-    with its result was put there by somebody, who may have repaired it so.
+    """Each operator is there, and makes its result itself: exporters name after it the nodes that prepare its operands. Nodes
+    that use its result were added by a person, who may have repaired it in this way.
     """
     from rewriter.core.framework.exports import HELPERS, exported_to
 
@@ -651,7 +651,7 @@ def _is_helper(joined: _Join, output: str) -> bool:
 
 
 def _of_outputs(joined: _Join) -> Iterator[str]:
-    """The model gives out the heads, in the order of the file or in that of the operators, which exporters list them in."""
+    """Checks that the outputs are the heads, in the order of the file or of the operators; exporters use the latter order."""
     heads = joined.info.heads
     if not heads:
         return
@@ -661,7 +661,7 @@ def _of_outputs(joined: _Join) -> Iterator[str]:
     expected: list[str] = []
     for key, number in heads:
         tensors = [name for name, at in joined.finals(key).items() if at == number] or [key] * (key in joined.inputs)
-        if shared := re.fullmatch(r"idx_\d+_(.+)", key):  # 1.9 gives out the first of two nodes of one name
+        if shared := re.fullmatch(r"idx_\d+_(.+)", key):  # 1.9 outputs the first of two nodes of one name
             tensors += [shared[1]] * (shared[1] in joined.makers)
         if not tensors:
             yield f"output {number} of {key!r} is not in the model"
@@ -678,7 +678,7 @@ def _of_outputs(joined: _Join) -> Iterator[str]:
 
 
 def _lists_the_last(joined: _Join, last: str) -> bool:
-    """Whether the outputs are what MXNet 1.3 lists: all nodes that the last operator became, and nothing of the other heads."""
+    """Whether the outputs are those of MXNet 1.3: all nodes that the last operator became, without the other heads."""
     if joined.info.release >= (1, 4):
         return False
     output_names = {tensor.name for node in joined.parts.get(last, ()) for tensor in node.outputs}

@@ -1,4 +1,4 @@
-"""The framework's own file that belongs to a model: found beside it, or named by `--source`."""
+"""The framework's own file that belongs to a model: found next to it, or named by `--source`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def read_csv(text: str, path: str) -> SourceInfo:
 #                {"op": "Pooling", "name": "pool0", "attrs": {"kernel": "(3, 3)"}, "inputs": [[0, 0, 0]]}],
 #      "heads": [[1, 0, 0]], "attrs": {"mxnet_version": ["int", 10301]}}
 #
-# What changed: operator parameters stand under `param` before 0.9 (beside `attr`, then only for hints such as `lr_mult`), under
+# What changed: operator parameters are under `param` before 0.9 (next to `attr`, then only for hints such as `lr_mult`), under
 # `attr` up to 0.12 and under `attrs` since; an edge is [node, output] or [node, output, version]; values are texts of Python
 # values.
 
@@ -93,7 +93,7 @@ def read_symbol(data: dict[str, Any], path: str) -> SourceInfo:
     """The source information of a parsed symbol file.
 
     Raises:
-        RewriterError: a node, an attribute or an edge is not what a symbol file has there.
+        RewriterError: a node, an attribute or an edge has a form that a symbol file does not allow.
     """
     from rewriter.core.framework.source_info import SourceInfo, SourceNode
 
@@ -147,7 +147,7 @@ def _edges(edges: object, names: list[str], owner: str, path: str) -> tuple[tupl
 
 
 def _version(attrs: object) -> str:
-    """ "1.9.1" for {"mxnet_version": ["int", 10901]}; "" where the file does not tell."""
+    """ "1.9.1" for {"mxnet_version": ["int", 10901]}; "" if the file has no version."""
     value = attrs.get("mxnet_version") if isinstance(attrs, dict) else None
     number = value[-1] if isinstance(value, list) and value else value
     if type(number) is not int or number <= 0:
@@ -159,11 +159,11 @@ MAX_BYTES = 64 << 20
 FIXED = ".fixed"
 PLAIN = "symbol.json"
 SETTLED = 2_000_000_000
-"""Nanoseconds after a change from which on the time of a folder tells whether it changed again: clocks are coarse."""
+"""Nanoseconds after a change until a further change shows in the time of a folder: clocks are coarse."""
 
 
 def find(model: Path | str) -> Path | None:
-    """The source file that belongs to a model file, None where there is none or more than one could."""
+    """The source file that belongs to a model file, None if there is none or more than one could."""
     parent, name = os.path.split(model)
     stem = os.path.splitext(name)[0].removesuffix(FIXED)
     if os.path.isfile(own := os.path.join(parent, f"{stem}-symbol.json")):
@@ -180,11 +180,11 @@ def find(model: Path | str) -> Path | None:
 
 
 _last: dict[tuple[str, int, int], tuple[frozenset[str], list[str]]] = {}
-"""What is in the folder that was listed last, by its name, number and time: thousands of models may share it."""
+"""The contents of the folder that was listed last, by its name, number and time: thousands of models may share it."""
 
 
 def _listed(folder: str) -> tuple[frozenset[str], list[str]]:
-    """Stems of models, of which two are enough to know, and the names of symbol files, as long as there is one stem."""
+    """Stems of models, at most two, which is enough; and the names of symbol files, as long as there is one stem."""
     found = os.stat(folder)
     key = folder if os.path.isabs(folder) else os.path.abspath(folder), found.st_ino, found.st_mtime_ns
     if key in _last:
@@ -232,7 +232,7 @@ def parse_source(text: str, shown: str) -> SourceInfo:
 
 
 def read_source_bytes(path: Path) -> bytes:
-    """What stands in a source file. Raises RewriterError if it is no regular file, or larger than 64 MiB."""
+    """The bytes of a source file. Raises RewriterError if it is no regular file, or larger than 64 MiB."""
     try:
         if not path.is_file():
             raise RewriterError(f"{path}: no such source file" if not path.exists() else f"{path}: not a file")
@@ -254,16 +254,16 @@ def _read(path: Path) -> str:
         raise RewriterError(f"{path}: not UTF-8 text") from None
 
 
-# The source information that belongs to a model, by what `--source` says.
+# The source information that belongs to a model, according to `--source`.
 
 NOT_USED = "source file not used: "
 
 
 def source_of(model: Model, path: str, choice: str) -> tuple[SourceInfo | None, list[str]]:
-    """The source information to use, and what is to be said about it.
+    """The source information to use, and messages about it.
 
-    A symbol file is used only if it is this model's own, whether it was found beside the model or named: a wrong one would have
-    right numbers changed. A table that was named is believed. A file that was found need not even be readable.
+    A symbol file is used only if it belongs to this model, whether it was found next to the model or named: a wrong file would
+    change correct values. A table that was named is used unchecked. A file that was found need not even be readable.
 
     Raises:
         RewriterError: the file that was named cannot be read.

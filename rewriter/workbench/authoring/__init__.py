@@ -1,1 +1,1 @@
-"""What helps those who write rules: rules begun from a model, expected models of tests, packs."""
+"""Help for people who write rules: rules begun from a model, expected models of tests, packs."""

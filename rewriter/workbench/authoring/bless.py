@@ -1,4 +1,4 @@
-"""What a rule makes of the model of a test, written into its file as what is expected."""
+"""The output of a rule for the model of a test, written into the rule file as the expected model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from rewriter.workbench.authoring.new_rule import model_text, without_new_names
 
 @record(frozen=True, slots=True)
 class Blessing:
-    """One expected model that is to be another one.
+    """One expected model that is to be replaced.
 
     Attributes:
         result: how the test ends as it is.
-        before: the text of the file; `span` is that of the expected model in it.
-        text: what is to stand there.
+        before: the text of the file; `span` is the place of the expected model in it.
+        text: the new expected model.
         diff: lines that show the change.
     """
 
@@ -37,7 +37,7 @@ class Blessing:
 
 
 def blessings(rules: Iterable[Rule]) -> Iterator[Blessing | TestResult]:
-    """Of each test that fails, what it is to expect, or, where that cannot be written, the result with the reason."""
+    """The new expected model of each test that fails, or, if it cannot be written, the result with the reason."""
     known = tuple(rules)
     tests = inline_tests(known)
     for (rule, test), result in zip(tests, limited_results(tests, known), strict=True):
@@ -68,7 +68,7 @@ def _refused(result: TestResult, why: str) -> TestResult:
 
 
 def write_blessings(found: Iterable[Blessing]) -> list[str]:
-    """Writes expected models into their files; the files that changed.
+    """Writes expected models into their files and returns the files that changed.
 
     Raises:
         RewriterError: a file was changed meanwhile, or cannot be written.

@@ -1,8 +1,8 @@
-"""Where the graphs of a model and of its repair differ, as regions of which `rewriter new --to` makes rules.
+"""The regions in which a model and its repair differ; `rewriter new --to` makes a rule of each.
 
-Nodes are paired as `rewriter diff` pairs them. Nodes without a counterpart were removed or added. A paired node of which
-attributes or operands differ was edited. A tensor is redirected if all its readers read one other tensor in its place. Changes
-that share a tensor are one region.
+Nodes are paired as `rewriter diff` pairs them. Nodes without a counterpart were removed or added. A paired node is edited if
+its attributes or operands differ. A tensor is redirected if all its readers read one other tensor in its place. Changes that
+share a tensor are one region.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ T = TypeVar("T", bound=Hashable)
 
 @record(slots=True)
 class Region:
-    """One change. Nodes are numbers in `graphs.one` or, for `added`, in `graphs.other`; tensors are named as in their graph.
+    """One change. Nodes are numbers in `graphs.one` or, for `added`, in `graphs.other`; each tensor has its name in its graph.
 
     Attributes:
         removed, added: nodes that only one graph has.
-        attributes: by node that stays and name, the new value; None: it goes.
-        operands: by node that stays and position, what it reads in the other graph.
-        redirects: by tensor, what its readers read in the other graph.
+        attributes: by node that stays and name, the new value; None if the attribute is removed.
+        operands: by node that stays and position, the tensor that it reads in the other graph.
+        redirects: by tensor, the tensor that its readers read in the other graph.
     """
 
     graphs: ComparedGraphs
@@ -39,7 +39,7 @@ class Region:
 
     @property
     def staying(self) -> list[int]:
-        """Nodes that stay and that the change is about: they are edited, or make a tensor that is redirected."""
+        """Nodes that stay and that the change concerns: they are edited, or make a tensor that is redirected."""
         edited = {number for number, _ in (*self.attributes, *self.operands)}
         return sorted(edited.union(self.graphs.one.makers[name][0] for name in self.redirects).difference(self.removed))
 
@@ -48,7 +48,7 @@ class Region:
         return len(self.removed) + len(self.added) + len(self.staying)
 
     def counterpart(self, name: str) -> str | None:
-        """The tensor of the first graph that a tensor of the other one is; None for one that only the other has."""
+        """The tensor of the first graph that corresponds to a tensor of the other; None if only the other graph has it."""
         one, other = self.graphs.one, self.graphs.other
         if name in other.makers:
             number, position = other.makers[name]
@@ -60,7 +60,7 @@ class Region:
 
 
 def joined(sets: Iterable[set[T]]) -> list[set[T]]:
-    """Sets of which those that share an item have become one."""
+    """Joins the sets that share an item."""
     found: list[set[T]] = []
     for items in sets:
         near = [other for other in found if items & other]
@@ -77,7 +77,7 @@ def changed_regions(one: onnx.ModelProto, other: onnx.ModelProto) -> list[Region
 def _regions(graphs: ComparedGraphs) -> Iterator[Region]:
     one, other, forth, back = graphs.one, graphs.other, graphs.pairing.forth, graphs.pairing.back
     for number, counterpart in list(forth.items()):
-        if list(map(len, one.names(number))) != list(map(len, other.names(counterpart))):  # edits cannot make one of the other
+        if list(map(len, one.names(number))) != list(map(len, other.names(counterpart))):  # no edit makes one of the other
             del forth[number], back[counterpart]
     whole = Region(graphs)
     whole.removed = [number for number in range(len(one.nodes)) if number not in forth]
@@ -97,9 +97,9 @@ def _regions(graphs: ComparedGraphs) -> Iterator[Region]:
 
 
 def _substitute(whole: Region) -> None:
-    """Finds what the nodes that stay, and the outputs, read in place of what they read before.
+    """Finds the tensors that staying nodes and the outputs read in place of their former operands.
 
-    A node that was put between two others belongs to whichever of them changed anyway.
+    A node that was put between two others belongs to the one that changed anyway.
     """
     graphs, one, other = whole.graphs, whole.graphs.one, whole.graphs.other
     uses: dict[str, list[tuple[int, int, str]]] = {}
@@ -128,17 +128,17 @@ def _substitute(whole: Region) -> None:
 
 
 def _is_list_of_sizes(side: Side, name: str) -> bool:
-    """Whether what a tensor is replaced by says something only together with its reader: -1 in a shape."""
+    """Whether the replacement of a tensor is meaningful only together with its reader: -1 in a shape."""
     contents = side.constant(name)
     return contents is not None and contents.type.startswith("int64[")
 
 
 def _split(whole: Region) -> Iterator[Region]:
-    """The parts that do not touch each other. What nobody reads any more goes without a rule."""
+    """The parts that do not touch each other. A tensor without readers needs no rule."""
     one, other = whole.graphs.one, whole.graphs.other
 
     def maker(name: str) -> set[tuple[str, int]]:
-        """The node that was removed and made a tensor of the first graph."""
+        """The removed node that made a tensor of the first graph."""
         found = one.makers.get(name, (-1, 0))[0]
         return {("one", found)} if found in whole.removed else set()
 

@@ -23,13 +23,13 @@ _PREFIX = 8  # letters of the code of a rule
 
 @record(frozen=True, slots=True)
 class NewPack:
-    """What a pack is called.
+    """The names of a pack and its parts.
 
     Attributes:
-        name: of the entry point, as in pack:NAME.
-        distribution: what pip installs.
-        package: the folder of Python.
-        code: of the first rule.
+        name: the name of the entry point, as in pack:NAME.
+        distribution: the name that pip installs.
+        package: the name of the Python package.
+        code: the code of the first rule.
     """
 
     name: str
@@ -39,15 +39,15 @@ class NewPack:
 
     @property
     def rules(self) -> str:
-        """The folder of the rules, from that of the pack."""
+        """The folder of the rules, relative to the folder of the pack."""
         return f"{self.package}/rules"
 
 
 def named(name: str) -> NewPack:
-    """The names of a pack. Its codes begin otherwise than those of the shipped rules, as the names of their files tell.
+    """The names of a pack. Its codes begin unlike the codes of the shipped rules, which the names of their files show.
 
     Raises:
-        RewriterError: no package can be called so.
+        RewriterError: no package can have this name.
     """
     short = name.removesuffix("-rules")
     package = f"{short.replace('-', '_')}_rules"
@@ -61,7 +61,7 @@ def named(name: str) -> NewPack:
 
 
 def write_pack(pack: NewPack, folder: Path) -> list[Path]:
-    """Writes a pack into a new folder; its files.
+    """Writes a pack into a new folder and returns its files.
 
     Raises:
         RewriterError: the folder exists, or cannot be made.

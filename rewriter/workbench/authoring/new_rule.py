@@ -1,6 +1,7 @@
-"""A rule file begun from a real model: pattern, header, tests and a rewrite that still says what stands there.
+"""A rule file begun from a real model: pattern, header, tests and a rewrite that reproduces the matched nodes.
 
-What the model tells is filled in. What only the author knows is marked, and until it is filled in the rule fires nowhere.
+Facts that follow from the model are filled in. Facts that only the author knows are marked, and until the author fills them
+in the rule fires nowhere.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from rewriter.workbench.authoring.region_rule import RegionRule
 from rewriter.workbench.authoring.rule_text import FILL, compiled, kind_of_refused, main_version, refusal
 from rewriter.workbench.surgery.reduction import Reduction, Trials
 
-# A model as the tests of rule files have it: ONNX text that is read as what it was made of.
+# A model as the tests of rule files write it: ONNX text that is parsed back into the same model.
 
-_PRINTED = "   "  # by which onnx indents
+_PRINTED = "   "  # onnx's indentation
 _IMPORT = re.compile(r'"([^"]*)" : (\d+)')
 
 
@@ -40,7 +41,7 @@ def model_text(model: onnx.ModelProto) -> str:
     """The lines of a model, its header on the first one, indented by two blanks.
 
     Raises:
-        RewriterError: ONNX text, or a rule file, cannot say what is in the model.
+        RewriterError: ONNX text, or a rule file, cannot express the model.
     """
     lines = str(onnx.printer.to_text(model)).strip().splitlines()
     end = lines.index(">") if lines[0] == "<" and ">" in lines else -1
@@ -76,7 +77,7 @@ def _joined(found: re.Match[str]) -> str:
     return f'"{found[1]}": {found[2]}'
 
 
-# The part of a model around one node, with small weights: what a rule is begun with.
+# The part of a model around one node, with small weights: a new rule begins with it.
 
 SECONDS = 60.0
 """For making weights small."""
@@ -85,14 +86,14 @@ SECONDS = 60.0
 def around_nodes(
     model: Model, names: Sequence[str], depth: int, rules: RuleSet, *, runtime: bool
 ) -> tuple[onnx.ModelProto, list[int]]:
-    """The nodes at most `depth` steps away from some nodes of one graph or body, and the places of these among them.
+    """The nodes at most `depth` steps away from some nodes of one graph or body, and the places of the latter among them.
 
     Args:
         model: is not changed.
-        names: of the nodes, or of tensors that they make.
+        names: names of the nodes, or of tensors that they make.
         depth: steps along tensors, against their direction as well; nodes in other bodies are not reached.
-        rules: which fire in the part as before when its weights are smaller.
-        runtime: whether ONNX Runtime is asked if it takes the part with smaller weights.
+        rules: the rules that must fire in the part as before when its weights are smaller.
+        runtime: whether to run ONNX Runtime, to see if the part with smaller weights loads.
 
     Raises:
         RewriterError: there is no such node.
@@ -119,8 +120,8 @@ def around_nodes(
 
 
 def _places(graph: onnx.GraphProto, names: Sequence[str]) -> list[int]:
-    """The places of all these nodes; none where one is missing. A name is that of a node before it is that of an output."""
-    backwards = list(enumerate(graph.node))[::-1]  # so that of several nodes the first one counts
+    """The places of all these nodes; none if a node is missing. Names of nodes take precedence over names of outputs."""
+    backwards = list(enumerate(graph.node))[::-1]  # so that the first of several nodes counts
     known = {name: place for place, node in backwards for name in node.output}
     known.update((node.name, place) for place, node in backwards)
     return [known[name] for name in names] if known.keys() >= set(names) else []
@@ -145,7 +146,7 @@ def _near(graph: onnx.GraphProto, places: Sequence[int], depth: int) -> set[int]
 
 
 def check_code(code: str, rules: RuleSet) -> None:
-    """Raises RewriterError for what is no code, and for that of a rule."""
+    """Raises RewriterError if the code is malformed, or a rule has it."""
     if not CODE.fullmatch(code):
         raise RewriterError(f"{code!r} is no code of a rule: capital letters and a number, as MY001")
     taken = rules.get(code)
@@ -156,19 +157,19 @@ def check_code(code: str, rules: RuleSet) -> None:
 def new_rule(
     model: Model, code: str, name: str, *, depth: int = 1, rules: RuleSet, origin: str = "", runtime: bool = True
 ) -> str:
-    """The text of a rule file for what stands around a node.
+    """The text of a rule file for the nodes around a node.
 
     Args:
         model: as an exporter wrote it.
-        code: of the rule.
-        name: of the node, or of a tensor that it makes.
+        code: code of the rule.
+        name: name of the node, or of a tensor that it makes.
         depth: how many steps away from it a node may be.
-        rules: that there are already.
-        origin: what the model is called in the text.
-        runtime: whether ONNX Runtime is asked about the part.
+        rules: the existing rules.
+        origin: name of the model in the text.
+        runtime: whether to run ONNX Runtime on the part.
 
     Raises:
-        RewriterError: the code is none or is taken, there is no such node, or no pattern can say what stands there.
+        RewriterError: the code is malformed or taken, there is no such node, or no pattern can express these nodes.
     """
     check_code(code, rules)
     part, (root,) = around_nodes(model, [name], depth, rules, runtime=runtime)
@@ -204,7 +205,7 @@ def new_rule(
 
 
 def _made_again(part: onnx.ModelProto, anew: bool) -> Region:
-    """All nodes, replaced by the same again, or, since they can be more than ONNX has, by what they read."""
+    """All nodes, replaced by copies (`anew`), or by a tensor that they read, since ONNX may not allow such nodes."""
     graphs = ComparedGraphs(of_graph(part.graph, "main", None), of_graph(part.graph, "main", None), None)
     graphs.pairing.forth.clear()
     graphs.pairing.back.clear()

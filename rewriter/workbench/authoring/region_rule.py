@@ -1,7 +1,7 @@
 """One region in which two models differ, as the pattern, the conditions and the rewrite of a rule.
 
-What only this pair of models says is a guess, and the file marks it so: that a constant may have any value, that ranks and
-element types matter, that a list of numbers follows from a shape.
+Facts that only this pair of models shows are guesses, and the file marks them: that a constant may have any value, that ranks
+and element types matter, that a list of numbers follows from a shape.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rewriter.workbench.authoring.rule_text import (
 )
 
 GUESS = "GUESS"
-"""What marks a line that holds for the two models, and perhaps not for others."""
+"""Marks a line that is true for the two models, and perhaps not for others."""
 
 MAX_LITERAL = 16  # elements of a constant that a rewrite writes out
 MAX_PATTERN_LITERAL = 8
@@ -44,12 +44,12 @@ _PLAIN_NAME = re.compile(r"[a-z][a-z_]{0,15}")
 
 
 class RegionRule:
-    """The parts of a rule that makes the second graph of the first in one region.
+    """The parts of a rule that turns the first graph into the second in one region.
 
     Attributes:
-        nodes: of the first graph that the pattern has.
-        guesses: sentences about what the two models do not decide.
-        guard: a condition that no longer holds once the rule has fired; "" where the pattern itself does not.
+        nodes: nodes of the first graph that are in the pattern.
+        guesses: sentences about facts that the two models do not decide.
+        guard: a condition that no longer holds once the rule has fired; "" if the pattern itself no longer matches.
     """
 
     def __init__(
@@ -64,15 +64,15 @@ class RegionRule:
     ) -> None:
         """
         Args:
-            region: what the rule is about.
-            types: of the tensors of the first model, by name.
-            version: of ONNX's operators.
-            with_neighbours: the pattern also has the nodes next to what changed.
+            region: the change that the rule makes.
+            types: types of the tensors of the first model, by name.
+            version: opset of ONNX's operators.
+            with_neighbours: the pattern also has the nodes next to the change.
             with_attributes: the pattern has every attribute, for a rule that does not yet change anything.
-            inline: the body of the one removed node that takes its place.
+            inline: the body of the one removed node, which replaces it.
 
         Raises:
-            RewriterError: no rule can say it; what is missing.
+            RewriterError: no rule can express the change; the text says what is missing.
         """
         self._region, self._types, self._version = region, types, version
         self.one, self.other = region.graphs.one, region.graphs.other
@@ -85,7 +85,7 @@ class RegionRule:
         self.conditions: list[str] = []
         given = Names(f"n{number + 1}" for number in range(len(self.nodes)))
         self._fresh, self._fixes_lengths = given.fresh, False
-        self._names: dict[str, str] = {"": "_"}  # of tensors of the first graph; those of the other below
+        self._names: dict[str, str] = {"": "_"}  # of tensors of the first graph; the other graph's follow below
         self._new_names: dict[str, str] = {"": "_"}
         self._captured: set[str] = set()
         self._labels: set[int] = set()
@@ -103,13 +103,13 @@ class RegionRule:
 
     @property
     def oldest(self) -> int:
-        """The first opset in which all nodes, old and new, are as they are here."""
+        """The first opset in which all nodes, old and new, have the form that they have here."""
         nodes = *map(self.one.nodes.__getitem__, self.nodes), *map(self.other.nodes.__getitem__, self._region.added)
         return max((since(node, self._version) for node in nodes), default=1)
 
     @property
     def fix(self) -> str:
-        """What the rule does, in a sentence."""
+        """The effect of the rule, in a sentence."""
         kinds = (self.one, self._region.removed), (self.other, self._region.added), (self.one, self._region.staying)
         old, new, staying = (" and ".join(dict.fromkeys(text(s.nodes[n].op_type) for n in numbers)) for s, numbers in kinds)
         if old and new:
@@ -120,11 +120,11 @@ class RegionRule:
         """The rule without tests.
 
         Args:
-            code: of the rule.
-            header: its entries.
-            fix: what the doc comment says that it does.
-            guesses: besides those about the region.
-            where: conditions besides those of the region.
+            code: code of the rule.
+            header: entries of the header.
+            fix: the sentence of the doc comment that says what the rule does.
+            guesses: guesses in addition to the guesses about the region.
+            where: conditions in addition to the conditions of the region.
         """
         yield from doc_comment(next((line.split('"')[1] for line in header if line.startswith("exporter")), ""), fix)
         yield f"rule {code} {slug_of(self.one.nodes[number] for number in self.nodes)}"
@@ -142,7 +142,7 @@ class RegionRule:
         return f"n{self.nodes.index(number) + 1}"
 
     def _check_pattern(self) -> None:
-        """Raises RewriterError where the nodes do not hang together, or lack a tensor that the rewrite reads."""
+        """Raises RewriterError if the nodes are not connected, or lack a tensor that the rewrite reads."""
         region, tensors = self._region, [self._tensors(number) for number in self.nodes]
         read = [name for number in region.added for name in self.other.names(number)[0]]
         needed = {*map(region.counterpart, [*read, *region.operands.values(), *region.redirects.values()])} - {None, ""}
@@ -151,7 +151,7 @@ class RegionRule:
             raise RewriterError(f"the change reaches further than the nodes next to it ({ops}); a pattern has to hang together")
 
     def _near(self, number: int) -> list[int]:
-        """The nodes that make what a node reads, and that read what it makes."""
+        """The nodes that make the operands of a node or read its outputs."""
         operands, outputs = self.one.names(number)
         makers = [self.one.makers[name][0] for name in operands if name in self.one.makers]
         return [*makers, *(reader for name in outputs for reader, _ in self.one.read.get(name, ()))]
@@ -194,7 +194,7 @@ class RegionRule:
         return shown
 
     def _new_attributes(self, node: onnx.NodeProto) -> Iterator[str]:
-        """Of a new node: a copy of what a removed one has, or of what has the same name and value there, or else the value."""
+        """Attributes of a new node: copied from a removed node, or from one with the same name and value, or else the value."""
         old = {n: {text(a.name): a for a in self.one.nodes[n].attribute} for n in self._region.removed}
         names = {text(attribute.name) for attribute in node.attribute}
         alike = [n for n, found in old.items() if found and names >= found.keys() and key(self.one.nodes[n]) == key(node)]
@@ -235,7 +235,7 @@ class RegionRule:
         return found
 
     def _constant(self, contents: ConstantContents) -> str:
-        """A constant of the rewrite: one of the pattern, what follows from those, or its values. Raises RewriterError."""
+        """A constant of the rewrite: one of the pattern, one derived from these, or its values. Raises RewriterError."""
         values, known = contents.values(), self._old_constants()
         if values is None:
             raise RewriterError(f"the values of the constant {contents.name!r} cannot be read: {contents.problem}")
@@ -263,7 +263,7 @@ class RegionRule:
         return literal(values)
 
     def _sizes(self, values: Array) -> str:
-        """A list of whole numbers by the lengths of a tensor; "" where they are not products of these."""
+        """A list of whole numbers as products of the lengths of a tensor; "" if they are not such products."""
         for name, shown in self._names.items():
             found = sizes_of(values, self._lengths(name) or [], shown) if self.one.constant(name) is None else ""
             if found:
@@ -279,7 +279,7 @@ class RegionRule:
         return dims if found.HasField("shape") else None
 
     def _facts(self) -> Iterator[str]:
-        """Ranks and element types of what the pattern reads, and lengths where the rewrite has numbers that go with them."""
+        """Ranks and element types of the pattern's inputs, and lengths on which numbers of the rewrite depend."""
         changed = [number for number in self.nodes if number in (*self._region.removed, *self._region.staying)]
         for name in dict.fromkeys(name for number in changed for name in self.one.names(number)[0]):
             shown, is_inner = self._names[name], self.one.makers.get(name, (-1, 0))[0] in self.nodes
@@ -294,7 +294,7 @@ class RegionRule:
                 yield from (f"dim({shown}, {axis}) == {length}" for axis, length in enumerate(lengths or []) if length)
 
     def _guard(self) -> str:
-        """Where nodes are only put in between: that they are not there already."""
+        """For nodes that are only inserted: the condition that they are not there already."""
         region = self._region
         if region.removed or region.attributes:
             return ""
@@ -329,7 +329,7 @@ class RegionRule:
         return any(re.search(rf"\b{self._names[name]}\b", line) for line in lines)
 
     def _is_mentioned(self, name: str) -> bool:
-        """Whether the rewrite, the guard or another node of the pattern has a tensor."""
+        """Whether the rewrite, the guard or another node of the pattern mentions a tensor."""
         uses = sum(name in names for number in self.nodes for names in self.one.names(number))
         return bool(name) and (uses > 1 or self._has((*self.rewrite, self.guard), name))
 

@@ -1,7 +1,7 @@
 """Rules from a model and its hand-made repair: `rewriter new --from before.onnx --to after.onnx`.
 
-Each rule is tried as soon as it is written: it counts when it compiles, fires on the first model, and leaves fewer regions in
-which that differs from the second one. What the rules do not reach is said.
+Each rule is tried as soon as it is written: it counts if it compiles, fires on the first model, and leaves fewer regions in
+which the result differs from the second model. The remaining differences are reported.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from rewriter.workbench.surgery.reduction import inline
 from rewriter.workbench.surgery.same_numbers import Agreement, Step, agreement
 
 MAX_RULES = 8
-"""Of one pair; two models with more kinds of differences are no model and its repair."""
+"""Limit for one pair; two models with more kinds of differences are no model and its repair."""
 
 MAX_ELEMENTS = 1 << 30
-"""Of a weight in another file that is read."""
+"""Limit for a weight that is read from another file."""
 
 _SECONDS = 30.0
-_MOST_NODES = 40  # of a model that is a test as a whole
+_MOST_NODES = 40  # of a model that becomes a test without being cut
 _IGNORED = ("model", "metadata")
 _RTOL = 1e-5
 
 
 @record(frozen=True, slots=True)
 class BegunRules:
-    """The text of a rule file, what running its rules showed, a sentence each, and what they do not reach."""
+    """The text of a rule file, sentences on what running its rules showed, and the differences that they do not remove."""
 
     text: str
     outcome: list[str]
@@ -60,7 +60,7 @@ class BegunRules:
 
 @record(frozen=True, slots=True)
 class _Promise:
-    """The header that running both models suggests, what of it is a guess, and what running showed."""
+    """The header that running both models suggests, the guesses in it, and what running showed."""
 
     header: list[str]
     guess: str
@@ -69,7 +69,7 @@ class _Promise:
 
 @record(frozen=True, slots=True)
 class _Written:
-    """A rule that was tried, and what it makes of a model; `places` are tensors that nodes of the pattern make."""
+    """A rule that was tried, and the model that it makes; `places` are tensors that nodes of the pattern make."""
 
     rule: Rule
     model: onnx.ModelProto
@@ -81,18 +81,18 @@ class _Written:
 def rules_of_pair(
     before: Model, after: Model, code: str, *, depth: int, rules: RuleSet, origins: tuple[str, str], runtime: bool
 ) -> BegunRules:
-    """The text of a rule file that makes one model of another, and whether it does.
+    """The text of a rule file that turns one model into another, and whether it succeeds.
 
     Args:
         before, after: a model and its repair.
-        code: of the first rule; further ones count on.
-        depth: how many steps around the change the models of the tests go.
-        rules: that there are already.
-        origins: what the models are called in the text.
-        runtime: whether ONNX Runtime is asked.
+        code: code of the first rule; the codes of further rules count up from it.
+        depth: how many steps around the change the models of the tests reach.
+        rules: the existing rules.
+        origins: names of the models in the text.
+        runtime: whether to run ONNX Runtime.
 
     Raises:
-        RewriterError: the models are the same, differ in what callers see, or no rule can say the difference.
+        RewriterError: the models are the same, differ in their inputs or outputs, or no rule can express the difference.
     """
     one, other = before.to_proto(), after.to_proto()
     for proto, model in ((one, before), (other, after)):
@@ -111,7 +111,7 @@ def rules_of_pair(
 
 
 def _check_interface(found: list[Difference]) -> None:
-    """Raises RewriterError for models that callers see as different ones, and for other operators behind the same names."""
+    """Raises RewriterError if the models' inputs or outputs differ, or equal operator names mean different operators."""
     for difference in found:
         kind, name = difference.kind, difference.name
         before, after = difference.before or "missing", difference.after or "missing"
@@ -129,7 +129,7 @@ def _check_interface(found: list[Difference]) -> None:
 
 
 def _promise(before: Model, after: Model, runtime: bool) -> _Promise:
-    """What kind of rule it is, by asking the judges and by running both models."""
+    """The kind of the rule, found by checking and running both models."""
     exporter = detect(before.graph).name
     header = [f'exporter: "{exporter}"'] if exporter else []
     refused = refusal(before.to_proto(), before, runtime)
@@ -151,7 +151,7 @@ def _promise(before: Model, after: Model, runtime: bool) -> _Promise:
     return _Promise(header, guess, f"the outputs of the models differ: {answer.difference}")
 
 
-# Rules, each tried on what the ones before it have made.
+# Rules, each tried on the result of the rules before it.
 
 
 def _rules(one: onnx.ModelProto, other: onnx.ModelProto, code: str, rules: RuleSet, promise: _Promise) -> list[_Written]:
@@ -174,7 +174,7 @@ def _rules(one: onnx.ModelProto, other: onnx.ModelProto, code: str, rules: RuleS
 
 
 def _rule(one: onnx.ModelProto, other: onnx.ModelProto, regions: list[Region], code: str, promise: _Promise) -> _Written:
-    """A rule for the smallest region, which may fit others. Raises RewriterError."""
+    """A rule for the smallest region, which may also match others. Raises RewriterError."""
     region, problem = regions[0], ""
     types = known_types(Model.from_proto(one))
     version = main_version(one)
@@ -197,7 +197,7 @@ def _rule(one: onnx.ModelProto, other: onnx.ModelProto, regions: list[Region], c
             found = _Written(rule, one, result, len(log.firings), places)
             if reached == found.firings:
                 return found
-            best = best or found  # it also fires where the repair is no other
+            best = best or found  # it also fires in places that the repair leaves alone
         why = f"fires {times} and does not bring the model nearer to its repair" if log.firings else "does not fire"
         problem = problem or f"the rule for it {why}: {'; '.join(parts.pattern)}"
     if best is None:
@@ -225,7 +225,7 @@ def _run(rule: Rule, model: Model) -> Log:
 
 
 def _left(result: onnx.ModelProto, other: onnx.ModelProto) -> Iterator[str]:
-    """How the result still differs from the repair, in what it computes."""
+    """Differences between the computations of the result and of the repair."""
     for difference in compare(result, other):
         before, after = difference.before, difference.after
         if difference.kind not in (*_IGNORED, "opset", "output") and (difference.kind != "constant" or (before and after)):
@@ -237,7 +237,7 @@ def _left(result: onnx.ModelProto, other: onnx.ModelProto) -> Iterator[str]:
 
 
 def _tests(written: _Written, before: Model, depth: int, runtime: bool) -> list[str]:
-    """The part of the model around the change, what the rule makes of it, and a twin that is still to be written."""
+    """The part of the model around the change, the rule's output for it, and a twin that the author still has to write."""
     model, rules = Model.from_proto(written.model, before.folder), RuleSet((written.rule,))
     parts: list[Callable[[], onnx.ModelProto]] = [lambda: around_nodes(model, written.places, depth, rules, runtime=runtime)[0]]
     if len(written.model.graph.node) <= _MOST_NODES:

@@ -27,21 +27,21 @@ from rewriter.trust.proof.models.validity import Candidate
 Array = np.ndarray[Any, Any]
 
 FILL = "FILL IN"
-"""What marks a line that wants an answer of the author."""
+"""Marks a line that the author has to complete."""
 
 _LONGEST = 100  # characters of a message that is taken as a symptom
-_WORDS = 4  # that a part of a message has to have to say what is wrong
+_WORDS = 4  # that a part of a message needs to say what is wrong
 _SLUG = 40  # characters of a slug
 
 
 class Names:
-    """Names of a rule, each given once."""
+    """Names of a rule, each used once."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
 
     def fresh(self, wish: str) -> str:
-        """The wish, or, where it is taken or no name, one like it."""
+        """The wished name, or a similar one if it is taken or is not a name."""
         wish = "".join(c for c in wish if c.isascii() and (c.isalnum() or c == "_")).strip("_")
         wish = wish if wish[:1].isalpha() else f"t{wish}"
         number, name = 1, wish
@@ -70,7 +70,7 @@ def slug_of(nodes: Iterable[onnx.NodeProto]) -> str:
 
 
 def since(node: onnx.NodeProto, version: int) -> int:
-    """The version of ONNX's operators from which on a node is as it is in a model of this version."""
+    """The first version of ONNX's operators in which a node has the form that it has in a model of this version."""
     least: int = min(OLDEST_OPSET, version)
     if normal(node.domain):
         return least
@@ -87,17 +87,17 @@ def compiled(text: str) -> Rule:
 
 
 def main_version(model: onnx.ModelProto) -> int:
-    """That of ONNX's own operators."""
+    """The version of ONNX's own operators."""
     return next((entry.version for entry in model.opset_import if not normal(entry.domain)), 1)
 
 
 def kind_of_refused(reason: str) -> list[str]:
-    """The header of a rule whose models are refused, with the reason as the symptom."""
+    """The header of a rule whose models are rejected, with the reason as the symptom."""
     return ["kind: repair", "evidence: refused", f"symptom: {quoted(reason)}"]
 
 
 def refusal(part: onnx.ModelProto, whole: Model, runtime: bool) -> str:
-    """Why somebody refuses the part who refuses the whole, too; "" when all take it."""
+    """Why a checker that rejects the whole also rejects the part; "" if no checker rejects both."""
     candidate, before = Candidate(Model.from_proto(part)), Candidate(whole)
     judges = [*([SESSION] if runtime else []), FULL_CHECK, CHECKER]
     found = next((reason for judge in judges if (reason := candidate.refusal(judge)) and before.refusal(judge)), "")
@@ -110,7 +110,7 @@ def operator_text(node: onnx.NodeProto) -> str:
 
 
 def default_text(node: onnx.NodeProto, name: str, version: int) -> str | None:
-    """The default of an attribute at a version of ONNX's operators, of others in their newest; None where it has none."""
+    """The default of an attribute at a version of ONNX's operators, of others in their newest; None if it has no default."""
     past = history(node.op_type, normal(node.domain))
     operator = next(reversed(past), None) if normal(node.domain) else schema(node.op_type, "", version)
     known = None if operator is None else operator.attributes.get(name)
@@ -118,7 +118,7 @@ def default_text(node: onnx.NodeProto, name: str, version: int) -> str | None:
 
 
 def attribute_values(node: onnx.NodeProto, version: int) -> Iterator[tuple[str, str]]:
-    """The attributes of a node that a pattern can have: they are in some schema, and not what holds anyway."""
+    """The attributes of a node that a pattern can have: some schema has them, and their values are not defaults."""
     past = history(node.op_type, normal(node.domain))
     for attribute in node.attribute:
         shown = value_text(onnx.helper.get_attribute_value(attribute))
@@ -132,7 +132,7 @@ def quoted(text: str) -> str:
 
 
 def value_text(value: object) -> str | None:
-    """An attribute's value as a pattern has it; None for what has no such form."""
+    """An attribute's value as a pattern writes it; None if it has no such form."""
     if isinstance(value, bytes):
         text = value.decode(errors="replace")
         return quoted(text) if text.isprintable() else None
@@ -155,7 +155,7 @@ _OPERATORS = {"+": np.add, "*": np.multiply, "-": np.subtract, "/": np.divide}
 
 
 def number_text(value: Any) -> str:
-    """An element of a constant; the shortest decimal that gives it again."""
+    """An element of a constant: the shortest decimal that is read as the same number."""
     if isinstance(value, str | bytes):
         return quoted(value if isinstance(value, str) else value.decode(errors="replace"))
     if isinstance(value, bool | np.bool_):
@@ -164,7 +164,7 @@ def number_text(value: Any) -> str:
 
 
 def pattern_literal(values: Array) -> str:
-    """What stands in the braces of a pattern: a number, or a list."""
+    """The text in the braces of a pattern: a number, or a list."""
     if values.size == 1:
         return number_text(values.flat[0])
     return f"[{', '.join(pattern_literal(part) if values.ndim > 1 else number_text(part) for part in values)}]"
@@ -180,7 +180,7 @@ def literal(values: Array) -> str:
 
 
 def sizes_of(values: Array, lengths: Sequence[int | None], name: str) -> str:
-    """A list of sizes by the lengths of a tensor, each of them or a product of consecutive ones; "" where it is none."""
+    """A list of sizes, each a length of a tensor or a product of consecutive lengths; "" if a size is neither."""
     if values.ndim != 1 or values.size < 2 or None in lengths:
         return ""
     if values.tolist() == list(lengths):
@@ -199,7 +199,7 @@ def sizes_of(values: Array, lengths: Sequence[int | None], name: str) -> str:
 
 
 def derived(wanted: Array, known: Mapping[str, Array]) -> Iterator[str]:
-    """Expressions of other constants, by name, that give a constant."""
+    """Expressions that compute a constant from other constants, given by name."""
     for expression, array in _expressions(
         wanted, {name: a for name, a in known.items() if a.dtype.kind in "iuf" and a.size > 1}
     ):

@@ -1,1 +1,1 @@
-"""What a model is made of, and how two models differ."""
+"""The contents of a model, and the differences of two models."""

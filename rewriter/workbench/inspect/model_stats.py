@@ -1,6 +1,6 @@
-"""What a model costs and what its weights hold: parameters, multiplications and bytes by node and by module.
+"""The costs of a model and the contents of its weights: parameters, multiplications and bytes by node and by module.
 
-Shapes are those that follow from the inputs. A dimension that has a name, or none, counts as 1, unless `--static` says it.
+Shapes are derived from the inputs. A dimension without a length counts as 1, unless `--static` sets it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def module_of(node: onnx.NodeProto, name: str) -> list[str]:
 
 # Multiplications of a node, by its operator and the shapes around it.
 #
-# Counted are those that are added up, as in convolutions and matrix products (MACs), not what is done to each element once.
+# Only multiplications whose products are added up are counted, as in convolutions and matrix products (MACs), not
+# multiplications of each element once.
 
 Shape = tuple[int, ...]
 Shapes = Sequence[Shape | None]
@@ -51,7 +52,7 @@ Shapes = Sequence[Shape | None]
 
 @record(frozen=True, slots=True)
 class _Sizes:
-    """A node with the shapes of its operands and results; asking for one that is not known raises _Unknown."""
+    """A node with the shapes of its operands and results; a shape that is unknown raises _Unknown."""
 
     attrs: Mapping[str, Any]
     ins: Shapes
@@ -71,7 +72,7 @@ class _Unknown(Exception):
 def macs(
     op: str, domain: str, attrs: Mapping[str, Any], ins: Sequence[Shape | None], outs: Sequence[Shape | None]
 ) -> int | None:
-    """The number; 0 for operators that add nothing up, None where a shape that it depends on is not known."""
+    """The number; 0 for operators that add nothing up, None if a shape that the number depends on is unknown."""
     count = pick(_COUNTS, op) if domain in ("", "ai.onnx", "com.microsoft") else None
     if count is None:
         return 0
@@ -145,13 +146,13 @@ _LAST = of_form("matrix_product") | {"MatMulInteger", "FusedMatMul"}
 
 @record(slots=True)
 class Cost:
-    """What nodes cost together.
+    """The costs of some nodes together.
 
     Attributes:
         nodes, parameters: numbers; a weight counts where it is first read.
-        weights, results: bytes of these parameters, and of what the nodes make.
+        weights, results: bytes of these parameters, and of the outputs of the nodes.
         macs: multiplications that are added up.
-        unknown: nodes of which shapes are missing to tell.
+        unknown: nodes whose shapes are unknown.
     """
 
     nodes: int = 0
@@ -162,14 +163,15 @@ class Cost:
     unknown: int = 0
 
     def add(self, other: Cost) -> None:
-        """Counts other nodes, too."""
+        """Adds the costs of other nodes."""
         for name in ("nodes", "parameters", "weights", "macs", "results", "unknown"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @record(slots=True)
 class NodeCost:
-    """One node: `place` is "main" or a body, `module` the modules around it, `types` those of its outputs (`float[N,4]`)."""
+    """One node: `place` is "main" or a body, `module` the modules around it, `types` the types of its outputs
+    (`float[N,4]`)."""
 
     place: str
     name: str
@@ -181,11 +183,11 @@ class NodeCost:
 
 @record(slots=True)
 class WeightStats:
-    """What one weight holds; numbers are None where there are none, as in texts, and `problem` says why it was not read.
+    """The contents of one weight; numbers are None if it has none, as in texts, and `problem` says why it was not read.
 
     Attributes:
-        channels, constant, dead: of a weight with several dimensions that one node reads: how many entries its axis of outputs
-            has, in how many of them all numbers are the same, and in how many 0.
+        channels, constant, dead: for a weight with several dimensions that one node reads: how many entries its axis of outputs
+            has, in how many of them all numbers are equal, and in how many 0.
     """
 
     name: str
@@ -204,7 +206,7 @@ class WeightStats:
 
 @record(slots=True)
 class ModelStats:
-    """What a model costs; `open` are dimensions that count as 1, `functions` calls of functions, which cost nothing here."""
+    """The costs of a model; `open` are dimensions that count as 1, `functions` calls of functions, which cost nothing here."""
 
     total: Cost
     nodes: list[NodeCost]
@@ -213,7 +215,7 @@ class ModelStats:
     weights: list[WeightStats] = field(default_factory=list)
 
     def modules(self, depth: int) -> Iterator[tuple[tuple[str, ...], Cost]]:
-        """Modules down to a depth with what is inside of them, each before those in it, in the order of the nodes."""
+        """Modules down to a depth with their contents, each before its inner modules, in the order of the nodes."""
         found: dict[tuple[str, ...], Cost] = {}
         for node in self.nodes:
             for length in range(1, min(depth, len(node.module)) + 1):
@@ -229,10 +231,10 @@ class ModelStats:
 
 
 def model_stats(model: Model, static: Static = (), *, weights: bool = True) -> ModelStats:
-    """What a model costs; with `weights` also what these hold, which reads them one after the other.
+    """The costs of a model; with `weights` also the contents of its weights, which are read one after the other.
 
     Raises:
-        RewriterError: an input cannot have the shape that `static` says.
+        RewriterError: an input cannot have the shape in `static`.
     """
     fix_shapes(model.graph, static)
     index = GraphIndex(model.graph)
@@ -329,7 +331,7 @@ def _weight(tensor: Constant, readers: Sequence[tuple[gs.Node, int]]) -> WeightS
 
 
 def _axis_of_channels(readers: Sequence[tuple[gs.Node, int]], rank: int) -> int | None:
-    """Along which axis of a weight its outputs lie."""
+    """The axis of a weight along which its outputs lie."""
     if len(readers) != 1 or rank < 2:
         return None
     node, position = readers[0]

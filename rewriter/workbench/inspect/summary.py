@@ -1,4 +1,4 @@
-"""What a model is made of, read off its message alone: no graph is built and no weight is looked at."""
+"""The contents of a model, read from its message alone: no graph is built and no weight is read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STRING = int(onnx.TensorProto.STRING)
 
 @record(slots=True)
 class SummaryPort:
-    """An input or output: `type` reads "float[N,3]", "" where nothing is declared."""
+    """An input or output: `type` reads "float[N,3]", "" if no type is declared."""
 
     name: str
     type: str
@@ -31,9 +31,9 @@ class SummaryPort:
 
 @record(slots=True)
 class HeldWeights:
-    """Tensors that the model holds, each storage once: `shared` says how many more tensors refer to one already counted.
+    """Tensors in the model, each storage counted once: `shared` is the number of other tensors that refer to a counted storage.
 
-    `elements` are their numbers, `bytes` what these take; of texts the number alone is known.
+    `elements` is the number of their elements, `bytes` their size; of texts only the number is known.
     """
 
     tensors: int = 0
@@ -63,7 +63,7 @@ class GraphSize:
 
 @record(slots=True)
 class NodeLine:
-    """One node. `attributes` are short texts by name; weights are told by type and shape."""
+    """One node. `attributes` are short texts by name; weights are shown by type and shape."""
 
     place: str
     name: str
@@ -79,8 +79,8 @@ class ModelSummary:
 
     Attributes:
         size: bytes of the model file.
-        exporter: who wrote it, and what tells.
-        listed: how many initializers are also inputs; those are not among `inputs`.
+        exporter: the exporter, and the evidence for it.
+        listed: how many initializers are also inputs; `inputs` does not contain these.
         operators: how often each occurs, in all graphs, as "domain.Op" outside of the default domain.
         initializers, constants: weights, and tensors in attributes of nodes.
         typed: how many intermediate tensors have a declared type.
@@ -109,7 +109,7 @@ class ModelSummary:
 
 
 def summarise(path: Path, *, nodes: bool = False) -> ModelSummary:
-    """The summary of a model file, with a line for each node when asked.
+    """The summary of a model file, with a line for each node if `nodes` is set.
 
     Raises:
         RewriterError: the file is missing or no ONNX model.
@@ -184,7 +184,7 @@ class _Survey:
         return str(identify(text(model.producer_name), text(model.producer_version), text(graph.name), opsets, mxnet))
 
     def _count(self, weights: HeldWeights, tensor: onnx.TensorProto) -> None:
-        """Adds a tensor; of external ones that share their bytes only the first."""
+        """Adds a tensor; of external tensors that share their bytes only the first."""
         weights.tensors += 1
         if external_data.is_external(tensor):
             try:

@@ -1,4 +1,4 @@
-"""What the page shows of a model, as plain data: columns of nodes and tensors of each graph, names told once."""
+"""The contents of a model for the page, as plain data: columns of nodes and tensors of each graph, each name stored once."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype", "stash_type")
 """Attributes whose integer is an element type."""
 
 MOST_VALUES = 8
-"""Of a constant whose values are shown."""
+"""Limit for a constant whose values are shown."""
 
 
 @record(frozen=True, slots=True)
 class NodeNote:
-    """Something to say of a node: `status` is "finding", "rewritten", "added", "removed" or "edited"; `rule` may be "".
+    """A note on a node: `status` is "finding", "rewritten", "added", "removed" or "edited"; `rule` may be "".
     `picture` is HTML that shows the node before and after the rule, or "". With `constant` the note is about its readers.
     """
 
@@ -49,12 +49,12 @@ Costs = dict[tuple[str, str], list[NodeCost]]
 
 
 def viewed_model(path: Path, stats: ModelStats, notes: Iterable[NodeNote] = ()) -> dict[str, Any]:
-    """A model as the page takes it.
+    """A model in the form that the page reads.
 
     Args:
-        path: the model's file; weights are neither read nor shown, but by their type and shape.
+        path: the model's file; weights are not read, and the page shows only their type and shape.
         stats: costs of the nodes and types of their outputs.
-        notes: what is said of its nodes; the place is a path as `rewriter show` has it ("main", "main/If_3.then_branch").
+        notes: notes on its nodes; the place is a path as `rewriter show` prints it ("main", "main/If_3.then_branch").
 
     Raises:
         RewriterError: the file is missing or no ONNX model.
@@ -86,7 +86,7 @@ def _graph(path: str, graph: Graph, opsets: dict[str, int], notes: Notes, costs:
     names: dict[str, int] = {}
 
     def number(name: str | bytes) -> int:
-        """Of a tensor; -1 for an operand that is left out."""
+        """The number of a tensor; -1 for an operand that is left out."""
         return names.setdefault(text(name), len(names)) if name else -1
 
     nodes = []
@@ -147,7 +147,7 @@ def _weights(graph: onnx.GraphProto, number: Any) -> Iterator[tuple[int, str]]:
 
 
 def _constant(node: onnx.NodeProto) -> str:
-    """What a Constant node holds; "" for other nodes."""
+    """The value of a Constant node; "" for other nodes."""
     if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or not node.attribute:
         return ""
     value = node.attribute[0]
@@ -167,7 +167,7 @@ def _with_values(tensor: onnx.TensorProto) -> str:
 
 
 def _attributes(node: onnx.NodeProto, opsets: dict[str, int]) -> Iterator[tuple[str, str, int]]:
-    """Name, text, and 1 where the value is the schema's default."""
+    """Name, text, and 1 if the value is the schema's default."""
     defaults = _defaults(text(node.op_type), text(node.domain), opsets.get(text(node.domain), 0))
     for attribute in node.attribute:
         name, shown = text(attribute.name), attribute_text(attribute)
@@ -193,7 +193,7 @@ ON_NODES = ("node", "attribute", "operand", "result")  # kinds of differences th
 
 
 def notes_of_differences(differences: Sequence[Difference]) -> tuple[list[NodeNote], list[NodeNote]]:
-    """What `rewriter diff` finds, as notes on the nodes of the first and of the second model."""
+    """The differences that `rewriter diff` finds, as notes on the nodes of the first and of the second model."""
     first: list[NodeNote] = []
     second: list[NodeNote] = []
     for one in differences:

@@ -1,1 +1,1 @@
-"""Cutting models, joining them, and editing what they say of themselves."""
+"""Cutting models, joining them, and editing their graphs, names and declarations."""

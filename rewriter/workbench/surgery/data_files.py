@@ -1,4 +1,4 @@
-"""Weights in other files than the model: found whatever holds them, and moved along with a part or a merged model."""
+"""Weights in other files than the model: found in every kind of message, and moved along with a part or a merged model."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from rewriter.core.onnxfile.weights_apart import Payload, WeightFile, payload_of
 from rewriter.core.onnxfile.write import NewFile, check_target, sync_folder
 from rewriter.core.record import record
 
-# The weights of a model that are in other files, whatever holds them: one that is overlooked takes its whole file along.
+# All weights of a model that are in other files: overlooking one would copy its whole file along.
 
 
 def constants(model: Model) -> Iterator[Constant]:
-    """The initializers of a model, those of its bodies with them."""
+    """The initializers of a model and of its bodies."""
     for scope in find_scopes(model.graph):
         if isinstance(scope.graph, Graph):
             yield from (tensor for tensor in scope.graph.initializers if isinstance(tensor, Constant))
@@ -51,7 +51,7 @@ def in_attributes(model: Model) -> list[Constant]:
 
 
 def bring_in_others(model: Model) -> int:
-    """Reads into the model what no reference can be changed of: sparse tensors, lists of tensors, training information.
+    """Reads data into the model whose references cannot be changed: sparse tensors, lists of tensors, training information.
 
     Returns:
         The number of tensors.
@@ -80,7 +80,7 @@ def _read(tensors: Any, folder: Path | None) -> int:
 
 
 def _values(model: Model) -> Iterator[Any]:
-    """The values of those attributes that may refer to other files."""
+    """The values of the attributes that may refer to other files."""
     for scope in find_scopes(model.graph):
         if isinstance(scope.graph, Function):
             yield from scope.graph.attrs.values()
@@ -90,13 +90,13 @@ def _values(model: Model) -> Iterator[Any]:
 
 
 ALIGNMENT = 4096
-"""Of tensors in a data file: runtimes map them into memory, and the system does that by pages."""
+"""Alignment of tensors in a data file: runtimes map them into memory, and the system maps pages."""
 
 RAW_DATA = 9
 """The number of the field."""
 
 LEAST = 1024
-"""Bytes of a tensor from which on it may go to a data file."""
+"""Smallest size of a tensor, in bytes, that may go to a data file."""
 
 
 class DataFiles:
@@ -114,10 +114,10 @@ class DataFiles:
         return file
 
     def contents(self, tensor: gs.Constant) -> bytes | Payload:
-        """The values of a constant as a file holds them; what is in a file is not read.
+        """The values of a constant as a file stores them; data in a file are not read.
 
         Raises:
-            RewriterError: the data are missing, or do not fit the type and shape.
+            RewriterError: the data are missing, or do not match the type and shape.
         """
         values = tensor._values
         if not isinstance(values, LazyTensor):
@@ -146,7 +146,7 @@ class DataFiles:
 
 @record(frozen=True, slots=True)
 class _Place:
-    """Where bytes are now (a data file of a model, or None for those in a message), and where they go."""
+    """The place where bytes are now (a data file of a model, or None for bytes in a message), and their new place."""
 
     tensor: Constant
     offset: int
@@ -155,7 +155,7 @@ class _Place:
 
 
 def save(model: Model, target: Path, *, force: bool = False) -> list[Path]:
-    """Writes a model; what it refers to in other files goes to a file of its own, `NAME.data`. The files that were written.
+    """Writes a model, and its data in other files to one file of its own, `NAME.data`. Returns the files that were written.
 
     Raises:
         RewriterError: a file exists or cannot be written, or data of the model are missing.
@@ -177,10 +177,10 @@ def save_apart(
     location: str | None = None,
     judged: Callable[[], None] = lambda: None,
 ) -> list[Path]:
-    """Writes a model with the data of some constants in one file beside it, all that are in other files among them. Errors as
-    for `save`.
+    """Writes a model, with the data of some constants, and all data in other files, in one file next to it. Errors as for
+    `save`.
 
-    `judged` is called when the model refers to the data, which have a temporary name until it returns.
+    `judged` is called once the model refers to the data, whose file has a temporary name until `judged` returns.
     """
     location = location or f"{target.name}.data"
     data = external_data.resolve(target.parent, location)
@@ -209,7 +209,7 @@ def save_apart(
 
 
 def size_of(tensor: gs.Constant) -> int:
-    """Bytes of the values of a constant, as a file holds them; nothing is read."""
+    """Bytes of the values of a constant, as a file stores them; nothing is read."""
     values = tensor._values
     number = values.elem_type if isinstance(values, LazyTensor) else None
     if number is None:
@@ -254,7 +254,7 @@ def _fill(descriptor: int, places: Sequence[_Place]) -> None:
 
 
 def _refer(places: Sequence[_Place], location: str, folder: Path) -> None:
-    """Has constants say that their data are in the data file."""
+    """Makes constants refer to the data file."""
     for place in places:
         place.tensor._values = LazyTensor(_reference(place, location), folder)
 

@@ -1,4 +1,4 @@
-"""Edits of the types of inputs, which the whole graph behind them follows."""
+"""Edits of the types of inputs; the whole graph behind the inputs follows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shapes(editing: Editing, texts: Sequence[str]) -> None:
 
 
 def batch(editing: Editing, text: str) -> None:
-    """A number or a name for the first dimension of all inputs that have the first one's. Errors as for `shapes`."""
+    """A number or a name for the first dimension of all inputs that share it with the first input. Errors as for `shapes`."""
     dim = _dim(text.strip(), text)
     known = {tensor.name: clean(tensor.shape) for tensor in editing.graph.inputs}
     shaped = [shape for shape in known.values() if shape]
@@ -51,10 +51,10 @@ def batch(editing: Editing, text: str) -> None:
 
 
 def dtype(editing: Editing, text: str) -> None:
-    """`NAME=TYPE`: an input is given, or an output is handed out, as another element type; a Cast stands between.
+    """`NAME=TYPE`: an input or output gets another element type; a Cast connects it with the rest of the model.
 
     Raises:
-        RewriterError: it is no input or output, or both, or there is no such type.
+        RewriterError: the name is no input or output, or is both, or there is no such type.
     """
     graph = editing.graph
     ports = {tensor.name: tensor for tensor in (*graph.outputs, *graph.inputs)}
@@ -106,7 +106,7 @@ def _reshape(editing: Editing, wanted: Shapes) -> None:
 
 
 class _Plan:
-    """How inputs get to other shapes: names of dimensions change everywhere; numbers get a name that is followed."""
+    """The new shapes of inputs: names of dimensions change everywhere; numbers get a name, which the graph follows."""
 
     def __init__(self, editing: Editing, inputs: dict[str, gs.Tensor], wanted: Shapes) -> None:
         self.editing = editing
@@ -134,7 +134,7 @@ class _Plan:
             self.targets[name] = target
 
     def substitute(self) -> None:
-        """Puts numbers or other names in place of names, wherever these are declared."""
+        """Replaces names by numbers or other names, wherever the names are declared."""
         if self.names:
             replace_dims(self.editing.graph, self.names)
             others = [name for name in self.names if name]
@@ -144,7 +144,7 @@ class _Plan:
             self.editing.settle()
 
     def follow(self) -> None:
-        """Has the graph follow numbers that became names."""
+        """Makes the graph follow numbers that became names."""
         editing = self.editing
         index, facts = editing.index, editing.facts
         edits = Edits(index)
@@ -178,7 +178,7 @@ class _Plan:
         return text
 
     def finish(self) -> None:
-        """Gives dimensions that were followed under a passing name what they were to be."""
+        """Gives dimensions that had a temporary name their final name or number."""
         if self.at_last:
             replace_dims(self.editing.graph, self.at_last)
             self.editing.settle()
@@ -189,7 +189,7 @@ class _Plan:
             self.editing.same = False
 
     def _size_outputs(self) -> None:
-        """Outputs say the sizes that follow from the new ones of the inputs."""
+        """Declares the sizes of outputs that follow from the new sizes of the inputs."""
         facts = self.editing.facts
         for tensor in self.editing.graph.outputs:
             declared, known = facts.declared(tensor)[1], facts.shape(tensor)

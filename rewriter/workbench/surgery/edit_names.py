@@ -1,4 +1,4 @@
-"""Edits of names, of outputs, and of what a model says beside its graph."""
+"""Edits of names, of outputs, and of everything in a model that is not its graph."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST = 3  # renamings that are shown
 
 
 def rename(editing: Editing, text: str) -> None:
-    """`OLD=NEW`, or `/PATTERN/REPLACEMENT/` for all names that a regular expression is found in.
+    """`OLD=NEW`, or `/PATTERN/REPLACEMENT/` for all names in which a regular expression matches.
 
     Raises:
         RewriterError: there is no such name, or two things would have one name.
@@ -77,8 +77,8 @@ def _mapped(names: set[str], pattern: re.Pattern[str], new: str, text: str) -> d
 
 
 def _substituted(pattern: re.Pattern[str], new: str, name: str) -> str:
-    """As sed does it: nothing is found right behind what was found, so that `.*` stands once in a name, not a second time at
-    its end.
+    """Substitutes as sed does: no match begins where the last match ended, so that `.*` matches a name once, and not a second
+    time at its end.
     """
     end = -1
 
@@ -110,11 +110,11 @@ def _nodes(editing: Editing) -> Iterator[gs.Node]:
             yield from scope.graph.nodes
 
 
-# Edits of what a model gives out.
+# Edits of a model's outputs.
 
 
 def add_output(editing: Editing, text: str) -> None:
-    """Makes outputs of tensors, of all that nodes make, or of all that nodes of an operator make (`op:Conv`).
+    """Turns tensors into outputs: named ones, all outputs of nodes, or all outputs of an operator's nodes (`op:Conv`).
 
     Raises:
         RewriterError: there is no such tensor, or its type is not known.
@@ -130,7 +130,7 @@ def add_output(editing: Editing, text: str) -> None:
 
 
 def drop_output(editing: Editing, text: str) -> None:
-    """Takes outputs away, and the nodes that nothing else needs.
+    """Removes outputs, and the nodes that no remaining output needs.
 
     Raises:
         RewriterError: there is no such output, or none would be left.
@@ -153,7 +153,7 @@ def drop_output(editing: Editing, text: str) -> None:
     editing.did.append(f"dropped output {names}, and {before - len(graph.nodes)} nodes that led to nothing else")
 
 
-# Edits of what a model says beside its graph: documentation, metadata, declarations of inner tensors, names.
+# Edits outside of the graph: documentation, metadata, declarations of inner tensors, names.
 
 KINDS = ("doc", "metadata", "value_info", "names")
 _FIELDS = {"doc": "doc_string", "metadata": "metadata_props", "value_info": "value_info"}
@@ -167,7 +167,7 @@ def doc(editing: Editing, text: str) -> None:
 
 
 def meta(editing: Editing, text: str) -> None:
-    """`KEY=VALUE` in the model's metadata; an empty value takes the key away. Raises RewriterError."""
+    """`KEY=VALUE` in the model's metadata; an empty value removes the key. Raises RewriterError."""
     key, value = pair(text, "KEY=VALUE")
     if key == HISTORY:
         raise RewriterError(f"{HISTORY} is the record of what was done to the model; --strip metadata removes it")
@@ -179,10 +179,10 @@ def meta(editing: Editing, text: str) -> None:
 
 
 def strip(editing: Editing, text: str) -> None:
-    """Takes away doc strings, metadata, declarations of inner tensors, or the names of nodes: a list of these words.
+    """Removes doc strings, metadata, declarations of inner tensors, or the names of nodes: a list of these words.
 
     Raises:
-        RewriterError: it holds another word.
+        RewriterError: the list contains another word.
     """
     kinds = [word.strip() for word in text.split(",") if word.strip()]
     if not kinds or (unknown := [word for word in kinds if word not in KINDS]):

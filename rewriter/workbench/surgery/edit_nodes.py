@@ -26,7 +26,7 @@ from rewriter.workbench.surgery.ports import reached, set_type, shown
 # Values that people type: numbers, lists, and arrays in files.
 
 FILE = "@"
-"""What begins the name of a file with a value."""
+"""Begins the name of a file with a value."""
 
 
 def literal(text: str) -> Any:
@@ -46,7 +46,7 @@ def array(text: str, name: str, dtype: np.dtype[Any] | None) -> np.ndarray[Any, 
     """`@FILE.npy`, `@FILE.npz` (the array of this name), a number or a list.
 
     Raises:
-        RewriterError: the file cannot be read or does not hold the array, or the text is no value.
+        RewriterError: the file cannot be read or lacks the array, or the text is no value.
     """
     if text.startswith(FILE):
         return _array_of_file(Path(text.removeprefix(FILE)), name)
@@ -86,7 +86,7 @@ _SINGLE = {int(A.INT): int, int(A.FLOAT): float, int(A.STRING): str}
 
 
 def drop(editing: Editing, text: str) -> None:
-    """Takes nodes out: who read one reads what it read instead, or goes as well with `with_children`.
+    """Removes nodes: the readers of a node read its operand instead, or are removed as well with `with_children`.
 
     Raises:
         RewriterError: there is no such node, or nothing can take its place.
@@ -106,7 +106,7 @@ def drop(editing: Editing, text: str) -> None:
 
 
 def _bypass(editing: Editing, node: gs.Node) -> list[gs.Node]:
-    """Has the users of a node read its first operand that is no constant; the nodes that read something else now."""
+    """Makes the users of a node read its first operand that is no constant; returns the nodes whose operands changed."""
     index, edits = editing.index, editing.edits
     used = [tensor for tensor in node.outputs if tensor.name and index.is_used(tensor)]
     source = next((t for t in node.inputs if t.name and not isinstance(t, gs.Constant)), None)
@@ -133,7 +133,7 @@ def _bypass(editing: Editing, node: gs.Node) -> list[gs.Node]:
         edits.remove(node)
         edits.replace_uses(source, output)
         edits.set_outputs(maker, [output if tensor is source else tensor for tensor in maker.outputs])
-    else:  # both are known to callers by their names
+    else:  # callers know both by their names
         edits.set_op(node, "Identity", "")
         for attribute in list(node.attrs):
             edits.set_attribute(node, attribute, None)
@@ -144,7 +144,7 @@ def _bypass(editing: Editing, node: gs.Node) -> list[gs.Node]:
 
 
 def _drop_behind(editing: Editing, nodes: list[gs.Node]) -> None:
-    """Takes out nodes and all that is computed from them, and what led to nothing but that."""
+    """Removes nodes, everything computed from them, and nodes that only these needed."""
     graph, index, edits = editing.graph, editing.index, editing.edits
     assert isinstance(graph, Graph)
     gone = reached(nodes, index.followers)
@@ -166,11 +166,11 @@ def _drop_behind(editing: Editing, nodes: list[gs.Node]) -> None:
 
 
 def insert_after(editing: Editing, text: str) -> None:
-    """`T=Op<attributes>(operands)`: who reads T reads the new node instead; `_` among the operands is T, and a number is a
-    constant of T's type, and `@FILE.npy` the array of a file.
+    """`T=Op<attributes>(operands)`: the readers of T read the new node instead. Among the operands, `_` is T, a number is a
+    constant of T's type, and `@FILE.npy` is the array in a file.
 
     Raises:
-        RewriterError: it cannot be read, or an operand does not exist.
+        RewriterError: the text cannot be parsed, or an operand does not exist.
     """
     parts, graph = editing.parts, editing.graph
     name, call = pair(text, "TENSOR=Operator<attribute=value>(_, ...)", lambda n: n in parts.tensors or n in parts.nodes)
@@ -210,7 +210,7 @@ def insert_after(editing: Editing, text: str) -> None:
 
 
 def _after(graph: gs.Graph, node: gs.Node, place: int) -> int:
-    """The earliest place behind all that a node reads."""
+    """The earliest place after all nodes that a node reads."""
     read = set(map(id, node.inputs))
     places = [i + 1 for i, other in enumerate(graph.nodes) if any(id(tensor) in read for tensor in other.outputs)]
     return max([place, *places])
@@ -223,7 +223,7 @@ def _parsed_call(editing: Editing, text: str, tensor: gs.Tensor) -> tuple[str, s
     domain, _, op = found[1].rpartition(".")
     try:
         parsed = onnx.parser.parse_node(f"y = {op}{found[2] or ''}(x)")
-    except Exception as error:  # of the parser, which has a class of its own
+    except Exception as error:  # the parser raises a class of its own
         raise RewriterError(f"{text!r}: {' '.join(str(error).split())[:200]}") from None
     attributes = read_attributes(parsed.attribute, {}, None)
     if any(attribute.type == A.GRAPH for attribute in parsed.attribute):
@@ -245,14 +245,14 @@ def _operand(editing: Editing, word: str, tensor: gs.Tensor) -> gs.Tensor | None
 
 
 def _from_file(word: str, wanted: int | None) -> np.ndarray[Any, Any]:
-    """The array of a file; floating-point numbers in the type of the tensor beside it."""
+    """The array in a file; floating-point numbers get the type `wanted`."""
     found = array(word, "", None)
     dtype = None if wanted is None else numpy_dtype(wanted)
     return found.astype(dtype) if dtype is not None and found.dtype.kind == dtype.kind == "f" else found
 
 
 def replace(editing: Editing, text: str) -> None:
-    """`OLD=NEW`: nodes of an operator, or named nodes, become those of another one, with the same operands and attributes.
+    """`OLD=NEW`: nodes of an operator, or named nodes, get another operator, and keep their operands and attributes.
 
     Raises:
         RewriterError: there is no such node.
@@ -273,7 +273,7 @@ def replace(editing: Editing, text: str) -> None:
 
 
 def set_attribute(editing: Editing, text: str) -> None:
-    """`NODE.attribute=value`; `none` takes the attribute away. Raises RewriterError when the value is of another type."""
+    """`NODE.attribute=value`; `none` removes the attribute. Raises RewriterError if the value has another type."""
     place, value = pair(text, "NODE.attribute=value", lambda n: "." in n and _is_node(editing, n.rpartition(".")[0]))
     name, dot, attribute = place.rpartition(".")
     if not dot or not name or not attribute:
@@ -315,8 +315,8 @@ def _converted(value: Any, kind: Any, text: str, attribute: str) -> Any:
 
 
 def _settle(editing: Editing, changed: list[gs.Node]) -> None:
-    """Ends a step after which other values are computed. What lies behind changed nodes is declared as it is now, outputs of
-    the model as well.
+    """Ends a step after which other values are computed. Declares the new types of the tensors behind changed nodes, outputs of
+    the model included.
     """
     editing.settle()
     editing.same = False
@@ -330,14 +330,14 @@ def _settle(editing: Editing, changed: list[gs.Node]) -> None:
         if known.dtype is not None and known.shape is not None and not agrees(dtype, shape, known.dtype, known.shape):
             set_type(tensor, known)
     index.finish()
-    editing.settle()  # the next edit looks anew
+    editing.settle()  # the next edit derives its facts again
 
 
 # Edits of constants: an input gets a value, an initializer becomes an input or gets another value.
 
 
 def constant(editing: Editing, text: str) -> None:
-    """`INPUT=VALUE`: the input becomes an initializer. Raises RewriterError when the value does not fit it."""
+    """`INPUT=VALUE`: the input becomes an initializer. Raises RewriterError if the value does not match the input."""
     graph = editing.graph
     by_name = {tensor.name: tensor for tensor in graph.inputs}
     name, value = pair(text, "INPUT=VALUE, as x=@x.npy or x=0.5", by_name.__contains__)
@@ -356,7 +356,7 @@ def constant(editing: Editing, text: str) -> None:
 
 
 def free(editing: Editing, text: str) -> None:
-    """Makes an input of an initializer. Raises RewriterError when there is none of this name."""
+    """Turns an initializer into an input. Raises RewriterError if no initializer has this name."""
     graph = editing.graph
     tensor = editing.parts.tensor(text)
     if not isinstance(tensor, Constant):
@@ -381,7 +381,7 @@ def set_weight(editing: Editing, text: str) -> None:
 
 
 def _fitting(tensor: gs.Tensor, text: str, shape: Any) -> np.ndarray[Any, Any]:
-    """The value, if it has the type and shape of the tensor; a number stands for a tensor that is full of it."""
+    """The value, if it has the type and shape of the tensor; a number fills the whole tensor."""
     number = elem_type(tensor)
     dtype = None if number is None else numpy_dtype(number)
     found = array(text, tensor.name, dtype)

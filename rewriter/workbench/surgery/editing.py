@@ -1,4 +1,4 @@
-"""The state of one `edit`: the model between its steps, and what has been told of them."""
+"""The state of one `edit`: the model between its steps, and the lines that describe them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Editing:
     """A model that is edited step by step.
 
     Attributes:
-        model: as it is now; a step may put another one in its place.
-        with_children: whether what is computed from a dropped node is dropped as well.
-        types: of new outputs, by name, where the model does not tell.
+        model: the model as it is now; a step may replace it.
+        with_children: whether everything computed from a dropped node is dropped as well.
+        types: types of new outputs, by name, that cannot be determined from the model.
         did: a line for each step.
-        renamed: by the name that an input or output has now, the one that it had.
-        same: whether the steps so far leave the numbers alone.
+        renamed: by the name that an input or output has now, the name that it had.
+        same: whether the steps so far leave the output values unchanged.
     """
 
     def __init__(self, model: Model, *, with_children: bool = False) -> None:
@@ -59,10 +59,10 @@ class Editing:
         return Edits(self.index)
 
     def part(self, tensor: gs.Tensor, name: str) -> tuple[gs.Tensor, gs.Tensor]:
-        """Makes room for a node between who makes a tensor and who reads it; what the node is to read, and what it makes.
+        """Makes room for a node between the maker of a tensor and its readers; returns the operand and the output of the node.
 
-        One of both is a new tensor of this name: an input of the model stays what callers give, and any other tensor stays what
-        its readers read.
+        One of the two is a new tensor of this name: an input of the model stays what callers pass, and any other tensor stays
+        what its readers read.
         """
         maker, new = self.index.producer(tensor), new_variable(self.index.names.fresh(name))
         if maker is not None:
@@ -72,7 +72,7 @@ class Editing:
         return tensor, new
 
     def settle(self) -> None:
-        """Ends a step: what it made dead goes, and what is known of the model is forgotten."""
+        """Ends a step: removes the nodes that it made dead, and forgets the facts about the model."""
         if "edits" in self.__dict__:
             self.edits.sweep(())
             freed = self.edits.freed
@@ -83,7 +83,7 @@ class Editing:
             self.__dict__.pop(known, None)
 
     def replace(self, model: Model) -> None:
-        """Goes on with another model."""
+        """Continues with another model."""
         self.settle()
         self.model = model
 

@@ -1,4 +1,4 @@
-"""`rewriter edit`: edits of a model in the order in which they are given, all of them or none."""
+"""`rewriter edit`: edits of a model in the given order, all of them or none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rewriter.workbench.surgery.ports import parsed_types
 from rewriter.workbench.surgery.same_numbers import Agreement, Step, agreement
 
 Edit = tuple[str, str]
-"""What is done, by the name of its option without the dashes, and to what."""
+"""An edit: the name of its option without the dashes, and the option's value."""
 
 KINDS: dict[str, Callable[[Editing, str], None]] = {
     "rename": edit_names.rename,
@@ -37,14 +37,14 @@ KINDS: dict[str, Callable[[Editing, str], None]] = {
     "meta": edit_names.meta,
 }
 TYPE = "type"
-"""What is no edit, but tells the type of a new output."""
+"""The option that is no edit, but sets the type of a new output."""
 
 TOGETHER = {"shape": edit_inputs.shapes}
-"""Edits that are done together where several follow each other."""
+"""Edits that are done together if several follow each other."""
 
 
 def edit(model: Model, edits: Iterable[Edit], *, with_children: bool = False) -> Editing:
-    """Edits a model, which may be half edited when an edit is refused.
+    """Edits a model; if an edit fails, the model may be half edited.
 
     Raises:
         RewriterError: an edit cannot be done; the text says why.
@@ -70,7 +70,7 @@ def edit(model: Model, edits: Iterable[Edit], *, with_children: bool = False) ->
 
 
 def edited(source: Opened, edits: Sequence[Edit], *, with_children: bool = False, checks: Checks | None = None) -> Surgery:
-    """A model with edits, checked and recorded.
+    """An edited model, checked and recorded.
 
     Raises:
         RewriterError: an edit cannot be done, or the result is less valid than the model was.
@@ -93,5 +93,5 @@ def _agreement(source: Opened, done: Editing, result: Candidate, most: int) -> A
         try:
             return Agreement(True, batch_difference(before, result) or "")
         except RewriterError:
-            pass  # the inputs of both halves do not do
+            pass  # the inputs do not work for both halves
     return found

@@ -1,6 +1,6 @@
 """Parts of models as models of their own: `rewriter extract`.
 
-What is not wanted goes from the graph in place, so that all else is written back as it was.
+Unwanted nodes are removed from the graph in place, so that everything else is written back as it was.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from rewriter.workbench.surgery.same_numbers import Agreement, Step, agreement
 
 
 def keep_nodes(graph: Graph, nodes: list[gs.Node]) -> None:
-    """Leaves these nodes, in their order, and takes out what was there for the others alone: constants that nothing reads
-    any more, functions that nothing calls, operator sets that nothing is of.
+    """Keeps these nodes, in their order, and removes everything that only the others needed: constants without readers,
+    functions without calls, operator sets without nodes.
     """
     index, kept = GraphIndex(graph), set(map(id, nodes))
     edits = Edits(index)
@@ -46,7 +46,7 @@ def keep_nodes(graph: Graph, nodes: list[gs.Node]) -> None:
 
 
 def drop_unread(graph: Graph) -> None:
-    """Takes out the initializers that no node reads and that are no outputs, but for the parameters of quantized tensors."""
+    """Removes the initializers that no node reads and that are no outputs, except the parameters of quantized tensors."""
     read = {id(tensor) for node in graph.nodes for tensor in reads(node)}
     read.update(map(id, graph.outputs))
     alive = set[int]()
@@ -58,19 +58,19 @@ def drop_unread(graph: Graph) -> None:
     graph.initializers = [tensor for tensor in graph.initializers if id(tensor) in read]
 
 
-# A part of a model as a model of its own: what leads from some tensors to others.
+# A part of a model as a model of its own: the nodes that lead from some tensors to others.
 
 _NAMED = 12  # tensors that an error lists
 
 
 @record(frozen=True, slots=True)
 class Extracted:
-    """What was cut out.
+    """The part that was cut out.
 
     Attributes:
-        inputs, outputs: of the part.
-        nodes: how many nodes of the main graph are in it; `of` how many there were.
-        notes: what else is to be said.
+        inputs, outputs: inputs and outputs of the part.
+        nodes: how many nodes of the main graph are in it; `of` is the number of nodes before the cut.
+        notes: further lines to print.
     """
 
     inputs: list[gs.Tensor]
@@ -88,17 +88,17 @@ def extract(
     types: Mapping[str, TensorType] | None = None,
     auto_inputs: bool = False,
 ) -> Extracted:
-    """Cuts a model down to what leads from some tensors to others.
+    """Cuts a model down to the nodes that lead from some tensors to others.
 
     Args:
         model: is edited.
-        to: what the part gives: tensors, nodes (all that they make) or patterns of names; nothing means the model's outputs.
-        start: what it is given; None means the inputs of the model. Of a node all that it reads is given.
-        types: of tensors that become inputs or outputs, by name, where the model does not tell.
-        auto_inputs: inputs of the model that are needed besides `start` are given, too.
+        to: outputs of the part: tensors, nodes (all their outputs) or patterns of names; if empty, the model's outputs.
+        start: inputs of the part; None means the inputs of the model. A node means all tensors that it reads.
+        types: types of tensors that become inputs or outputs, by name, if the model does not determine them.
+        auto_inputs: whether inputs of the model that are needed in addition to `start` become inputs, too.
 
     Raises:
-        RewriterError: something that is needed is not given, or a type is not known; the model may be half cut.
+        RewriterError: a needed tensor is no input, or a type is unknown; the model may be half cut.
     """
     parts = Parts(GraphIndex(model.graph))
     outputs = parts.outputs_of(to) or list(model.graph.outputs)
@@ -113,7 +113,7 @@ def cut_out(
     types: Mapping[str, TensorType],
     auto_inputs: bool,
 ) -> Extracted:
-    """`extract` for tensors that were found already."""
+    """`extract` for tensors that have been looked up already."""
     graph, index = model.graph, parts.index
     assert isinstance(graph, Graph)
     start_ids = {id(tensor) for tensor in start or ()}
@@ -142,8 +142,8 @@ def cut_out(
 
 
 def upstream(index: GraphIndex, wanted: Sequence[gs.Tensor], start_ids: set[int]) -> tuple[list[gs.Node], list[gs.Tensor]]:
-    """The nodes of the main graph that tensors are computed by, as far as those that are given, in their order; and the
-    tensors that these nodes read and that are given, are constants, or come from nowhere. What bodies read counts.
+    """The nodes of the main graph that compute the wanted tensors from the start, in their order; and the tensors that these
+    nodes read and that are in the start, are constants, or have no maker. Tensors that bodies read are included.
     """
     inner, main = inner_tensors(index), index.scopes[0]
     found: dict[int, gs.Node] = {}
@@ -174,7 +174,7 @@ def _not_given(missing: list[gs.Tensor], outputs: list[gs.Tensor], inputs: set[i
 
 
 def _free(graph: Graph, inputs: list[gs.Tensor]) -> None:
-    """Initializers that are to be inputs are none any more."""
+    """Turns initializers that become inputs into variables."""
     freed = [tensor for tensor in inputs if isinstance(tensor, Constant)]
     gone = set(map(id, freed))
     if freed:
@@ -184,7 +184,7 @@ def _free(graph: Graph, inputs: list[gs.Tensor]) -> None:
 
 
 def _rename_given(index: GraphIndex, nodes: list[gs.Node], inputs: list[gs.Tensor]) -> None:
-    """A node that stays for one output, while another one is an input now, makes that under a new name."""
+    """If one output of a kept node is now an input, the node makes this output under a new name."""
     input_ids = set(map(id, inputs))
     for node in nodes:
         for position, tensor in enumerate(node.outputs):
@@ -207,7 +207,7 @@ def extracted(
     """The part of a model that leads to some tensors, as `extract` cuts it, checked and recorded.
 
     Raises:
-        RewriterError: there is no such part, or it does not compute what the whole does.
+        RewriterError: there is no such part, or its outputs differ from the outputs of the whole.
     """
     model = source.read()
     cut = extract(model, to, start, types=parsed_types(types), auto_inputs=auto_inputs)
@@ -221,7 +221,7 @@ def extracted(
 
 
 def as_in(source: Opened, result: Model, bound: Bound | None = None) -> Numbers:
-    """Compares what a result computes with what the whole model computes for the same tensors. `bound` as for `agreement`."""
+    """Compares the outputs of a result with the same tensors of the whole model. `bound` as for `agreement`."""
     inputs, outputs = ([tensor.name for tensor in ports] for ports in (result.graph.inputs, result.graph.outputs))
     return lambda candidate, most: same_as_whole(source, [candidate], inputs, outputs, most, bound)
 
@@ -234,7 +234,7 @@ def same_as_whole(
     most: int,
     bound: Bound | None = None,
 ) -> Agreement:
-    """Whether parts that run one after the other compute what the whole model computes.
+    """Whether parts that run one after the other compute the same outputs as the whole model.
 
     The values of `boundary_names` come from the whole model. `bound` as for `agreement`.
     """

@@ -1,7 +1,7 @@
-"""The forms in which a model can be a file, and turning one into another: ONNX's own text, JSON, protobuf's text.
+"""The forms of model files, and conversion between them: ONNX's own text, JSON, protobuf's text.
 
-`rewriter text` and the tests of rules use them. What ONNX's own text cannot say is kept beside it, so that the way back gives
-the same model.
+`rewriter text` and the tests of rules use them. Facts that ONNX's own text cannot express are kept next to it, so that the
+way back gives the same model.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from rewriter.workbench.surgery.opened import messages
 _LARGEST = float(np.finfo(np.float32).max)
 _SHORTEST = float(f"{_LARGEST:.8g}")
 _DOUBLES = "double_data"
-"""The only numbers of ONNX with more bits than a float."""
+"""The only field of ONNX whose numbers have more bits than a float."""
 
 
 def as_data(message: Any) -> dict[str, Any]:
-    """A message as data for JSON, its fields by the names that ONNX gives them."""
+    """A message as data for JSON, with ONNX's names for its fields."""
     data: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
     waiting: list[Any] = [data]
     while waiting:
@@ -58,11 +58,11 @@ def as_data(message: Any) -> dict[str, Any]:
     return data
 
 
-# What one message says and another does not, as data for JSON, and putting it in again.
+# The difference of two messages as data for JSON, and putting it in again.
 #
-# Entries of lists are told by what names them (the first output of a node, the name of a tensor), so that they are found again
-# in a list that was edited meanwhile. A value that both messages have stands as the pair of them: it is put in only where the
-# other message still has its own.
+# Entries of lists are identified by names (the first output of a node, the name of a tensor), so that they are found again
+# in a list that was edited meanwhile. If both messages have a value, the difference contains the pair of values: it is put
+# in only if the other message still has its own value.
 
 Rest = dict[str, Any]
 _GONE = None
@@ -70,7 +70,7 @@ _NAMES = ("name", "key", "tensor_name", "domain")
 
 
 def missing(wanted: Any, found: Any) -> Rest:
-    """By field, what is to be done to `found` so that it says what `wanted` says."""
+    """By field, the changes that make `found` equal to `wanted`."""
     rest: Rest = {}
     for field in wanted.DESCRIPTOR.fields:
         ours, theirs = _value(wanted, field), _value(found, field)
@@ -92,7 +92,7 @@ def missing(wanted: Any, found: Any) -> Rest:
 
 
 def supplied(found: Any, rest: Rest) -> int:
-    """Puts what is missing into a message; of how much there was no place any more."""
+    """Puts the missing fields into a message; returns how many of them no longer had a place."""
     left = 0
     for name, what in rest.items():
         field = found.DESCRIPTOR.fields_by_name[name]
@@ -112,7 +112,7 @@ def supplied(found: Any, rest: Rest) -> int:
 
 
 def _names(entries: Sequence[Any]) -> list[str]:
-    """A name for each entry of a list: its own, or its place where it has none or shares it."""
+    """A name for each entry of a list: its own, or its place if it has no name or shares it."""
     own = []
     for entry in entries:
         outputs = getattr(entry, "output", None)
@@ -168,11 +168,11 @@ def _bytes(field: FieldDescriptor) -> bool:
     return bool(field.type == FieldDescriptor.TYPE_BYTES)
 
 
-# A model in ONNX's own text, with its weights in a file beside it, and the model again.
+# A model in ONNX's own text, with its weights in a file next to it, and the model again.
 #
-# `net.onnxtxt` is what `onnx.printer` writes. Tensors of more than a few elements go to `net.onnxtxt.data`, where the text says
-# they are; what the text cannot say (doc strings, metadata of nodes, which of two ways a number is stored) goes to
-# `net.onnxtxt.rest.json`. Read again, the three give the model back. A text may be edited, and stand alone.
+# `net.onnxtxt` is the output of `onnx.printer`. Tensors of more than a few elements go to `net.onnxtxt.data`, and the text
+# names this file. Facts that the text cannot express (doc strings, metadata of nodes, which of two ways a number is stored)
+# go to `net.onnxtxt.rest.json`. Reading the three returns the same model. A text may be edited, and works alone.
 
 _VALUES = ("raw_data", "float_data", "double_data", "int32_data", "int64_data", "uint64_data")
 _RAW = "raw_data"
@@ -181,13 +181,13 @@ _NAME = re.compile("[A-Za-z_][A-Za-z_0-9]*")
 _DOMAIN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*(\.[A-Za-z_][A-Za-z_0-9]*)*")
 _STRING = int(onnx.TensorProto.STRING)
 _UNSAID = frozenset((14, 15, 21, 22, 23, 25, 26, 27, 28))
-"""Element types of which the text format has no numbers: complex ones, and those of fewer than eight bits."""
+"""Element types without numbers in the text format: complex types, and types of fewer than eight bits."""
 _PACKED = frozenset((21, 22, 23, 25, 26))
-"""Those of them that have several values in a number of `int32_data`, as they have in a byte."""
+"""The element types among them that have several values in a number of `int32_data`, as they have in a byte."""
 
 
 def shown_text(model: Model) -> str:
-    """A model as text, with the SHA-256 of weights in place of these."""
+    """A model as text, with the SHA-256 of each weight in place of its values."""
     proto = model.sketch()
     for tensor, content, field in _moved(proto):
         _refer(tensor, {"sha256": digest([content]), "length": length([content])}, field)
@@ -195,10 +195,10 @@ def shown_text(model: Model) -> str:
 
 
 def write(model: Model, target: Path, *, force: bool = False) -> list[Path]:
-    """Writes a model as text; the files that were written.
+    """Writes a model as text and returns the files that were written.
 
     Raises:
-        RewriterError: a file exists, or the text format cannot say something that the model says.
+        RewriterError: a file exists, or the text format cannot express something in the model.
     """
     proto = model.sketch()
     if model.folder is not None:
@@ -229,10 +229,10 @@ def write(model: Model, target: Path, *, force: bool = False) -> list[Path]:
 
 
 def read(text: str, path: Path) -> tuple[Model, list[str]]:
-    """The model of a text, with what lies beside it, and what is to be said of that.
+    """The model of a text and of the files next to it, and notes on these files.
 
     Raises:
-        RewriterError: the text is none, or its weights are not there or others than it was written with.
+        RewriterError: the text cannot be parsed, or its weights are missing or have changed since it was written.
     """
     proto = _parsed(text, str(path))
     notes = []
@@ -269,7 +269,7 @@ def _rest(path: Path) -> Path:
 
 
 def _parsed(text: str, who: str) -> onnx.ModelProto:
-    """What a text says, as exporters write it: values of tensors as bytes, and no empty domains."""
+    """The model of a text, in the form that exporters write: values of tensors as bytes, and no empty domains."""
     try:
         proto: onnx.ModelProto = onnx.ModelProto.FromString(judges.parse_text(text))
     except judges.RefusedError as error:
@@ -302,7 +302,7 @@ def _tensors(attribute: onnx.AttributeProto) -> list[onnx.TensorProto]:
 
 
 def _moved(proto: onnx.ModelProto) -> Iterator[tuple[onnx.TensorProto, bytes | Payload, str]]:
-    """Tensors that are too long to be shown, or that cannot be, their bytes, and the field that these are in."""
+    """Tensors that are too long to be shown, or cannot be shown, with their bytes and the field that contains these."""
     for tensor in external_data.tensors_of(proto):
         if external_data.is_external(tensor) or tensor.data_type == _STRING:
             continue
@@ -320,7 +320,7 @@ def _moved(proto: onnx.ModelProto) -> Iterator[tuple[onnx.TensorProto, bytes | P
         try:
             yield tensor, numpy_helper.from_array(read_tensor(tensor, None)).raw_data, field
         except RewriterError:
-            continue  # damaged: it is shown as far as it goes
+            continue  # damaged: as much of it is shown as can be
 
 
 def _refer(tensor: onnx.TensorProto, place: dict[str, object], field: str) -> None:
@@ -340,7 +340,7 @@ def _refer(tensor: onnx.TensorProto, place: dict[str, object], field: str) -> No
 
 
 def _printable(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy in which other words stand for what the printer or the parser cannot bear."""
+    """A copy with other words in place of words that the printer or the parser cannot process."""
     copy: onnx.ModelProto = onnx.ModelProto.FromString(proto.SerializeToString())
     for tensor in external_data.tensors_of(copy):
         if tensor.data_type == _STRING and not external_data.is_external(tensor):
@@ -374,7 +374,7 @@ def _plain(name: str, form: re.Pattern[str]) -> str:
 
 
 def _put_in(tensor: onnx.TensorProto, entries: dict[str, str], path: Path, files: DataFiles) -> None:
-    """The bytes of a tensor from the file beside the text; what is long stays there until it is written."""
+    """Reads the bytes of a tensor from the file next to the text; long ones stay there until the model is written."""
     place = external_data.reference(tensor)
     file = files.opened(Path(os.path.abspath(path)).parent, place.location)
     size = file.size - place.offset if place.length is None else place.length
@@ -415,15 +415,15 @@ ENDINGS = {
 
 
 def form_of(path: Path) -> str | None:
-    """The form that a file's name says; None when it says none."""
+    """The form that a file's name implies; None if it implies none."""
     return ENDINGS.get(path.suffix.lower())
 
 
 def read_form(path: Path) -> tuple[Model, list[str]]:
-    """The model in a file of any form, and what is to be said of it.
+    """The model in a file of any form, and notes on it.
 
     Raises:
-        RewriterError: the file cannot be read, or does not hold what its name or its beginning says.
+        RewriterError: the file cannot be read, or is not in the form that its name or its beginning implies.
     """
     form = form_of(path) or _by_beginning(read_bytes(path))
     if form == BINARY:
@@ -448,15 +448,15 @@ def read_form(path: Path) -> tuple[Model, list[str]]:
 
 
 def shown(model: Model, form: str) -> str:
-    """A model as text, for the standard output: of weights ONNX's own has the SHA-256. Errors as for `write_form`."""
+    """A model as text, for the standard output: ONNX's own shows the SHA-256 of weights. Errors as for `write_form`."""
     return shown_text(model) if form == TEXT else _written(model, form)
 
 
 def write_form(model: Model, target: Path, form: str, *, force: bool = False) -> list[Path]:
-    """Writes a model in a form; the files that were written.
+    """Writes a model in a form and returns the files that were written.
 
     Raises:
-        RewriterError: a file exists or cannot be written, or the form cannot say something that the model says.
+        RewriterError: a file exists or cannot be written, or the form cannot express something in the model.
     """
     check_target(target, force)
     if form == TEXT:

@@ -1,4 +1,4 @@
-"""What every surgery ends with: the result is compared with the model before, judged, and gets a record of the command."""
+"""The end of every surgery: the result is compared with the model before, checked, and gets a record of the command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rewriter.workbench.surgery.data_files import save
 from rewriter.workbench.surgery.opened import Opened
 from rewriter.workbench.surgery.same_numbers import Agreement
 
-# A command as it is recorded and shown: with its options, without the names of files.
+# A command as it is recorded and shown: with its options, but no names of files.
 
 
 def command_text(name: str, options: Iterable[tuple[str, Iterable[str]]], **switches: bool) -> str:
@@ -33,16 +33,16 @@ def command_text(name: str, options: Iterable[tuple[str, Iterable[str]]], **swit
     return " ".join(words)
 
 
-# The record of a surgery in the model that it made: the command, and what it was given.
+# The record of a surgery in the model that it made: the command, and the digests of its inputs.
 
 
 def record_command(model: Model, command: str, digest: str, others: Sequence[str] = ()) -> str:
-    """Adds a command to the record in a model's metadata; why it was not added, "" when it was.
+    """Adds a command to the record in a model's metadata; returns why it was not added, "" if it was.
 
     Args:
         model: the result.
-        command: with its options, without the names of files.
-        digest: SHA-256 of the model that it was made of; `others` are those of further models.
+        command: the command with its options, but no names of files.
+        digest: SHA-256 of the model before; `others` are the digests of further models.
     """
     try:
         before = history(model.metadata)
@@ -53,22 +53,22 @@ def record_command(model: Model, command: str, digest: str, others: Sequence[str
     return ""
 
 
-# No result of a surgery is less valid than what it was made of, as far as the judges of `fix` tell.
+# No result of a surgery is less valid than the models before it, as far as the checkers of `fix` determine.
 
 
 def judge(result: Model, before: Callable[[], Sequence[Model]], *, runtime: bool = True) -> tuple[Candidate, list[str]]:
-    """Puts a result before the judges.
+    """Checks a result with the checkers of `fix`.
 
     Args:
         result: the model.
-        before: reads what it was made of, which is judged only where the result is refused.
-        runtime: whether ONNX Runtime is asked as well.
+        before: reads the models before; they are checked only if the result is rejected.
+        runtime: whether to run ONNX Runtime as well.
 
     Returns:
-        What was judged, and notes: who refuses the result as it refused what it was made of, and who did not say.
+        The checked result, and notes: checkers that reject the result and a model before, or gave no verdict.
 
     Raises:
-        RewriterError: somebody refuses the result who takes all that it was made of.
+        RewriterError: a checker rejects the result and accepts all models before.
     """
     candidate = Candidate(result)
     judges = [name for name in JUDGES if runtime or name not in RUNTIME]
@@ -87,7 +87,7 @@ def judge(result: Model, before: Callable[[], Sequence[Model]], *, runtime: bool
 
 
 Numbers = Callable[[Candidate, int], Agreement]
-"""Compares the numbers of a result, given the size of models that are run."""
+"""Compares the outputs of a result; the number is the size of models that are run."""
 
 
 @record(frozen=True, slots=True)
@@ -95,8 +95,8 @@ class Checks:
     """How a result is checked.
 
     Attributes:
-        runtime: whether ONNX Runtime is asked; "auto": models of moderate size are also run, "yes": large ones, too.
-        stamp: a record of the command is left in the model.
+        runtime: whether to run ONNX Runtime; "auto": models of moderate size are also run, "yes": so are large ones.
+        stamp: whether a record of the command is left in the model.
     """
 
     runtime: Literal["no", "auto", "yes"] = "auto"
@@ -105,14 +105,14 @@ class Checks:
 
 @record(slots=True)
 class Surgery:
-    """What a surgery made.
+    """The outcome of a surgery.
 
     Attributes:
         model: the result.
         did: what was done, a line each.
-        notes: what else is to be said.
-        same: whether it ran and computed what it was made of; None when it was not run.
-        write: writes it to a file, with `force` or not, where that is not to be done as for any model; it may add notes.
+        notes: further lines to print.
+        same: whether the result ran and computed the same as the models before; None if it was not run.
+        write: writes the result to a file, with `force` or not, if it needs a special way of writing; it may add notes.
     """
 
     model: Model
@@ -122,12 +122,12 @@ class Surgery:
     write: Callable[[Path, bool], list[Path]] | None = None
 
     def save(self, target: Path, *, force: bool = False) -> list[Path]:
-        """Writes it; the files that were written. Raises RewriterError."""
+        """Writes the result and returns the files that were written. Raises RewriterError."""
         return self.write(target, force) if self.write is not None else save(self.model, target, force=force)
 
 
 def size_of_runs(checks: Checks) -> int:
-    """Bytes of models that are run."""
+    """Limit for the bytes of models that are run."""
     return MOST_LOADED if checks.runtime == "yes" else MOST_BYTES
 
 
@@ -140,10 +140,10 @@ def finish(
     checks: Checks | None,
     numbers: Numbers | None = None,
 ) -> Surgery:
-    """Checks and records a result. With `checks` None they are the usual ones.
+    """Checks and records a result, with the default checks if `checks` is None.
 
     Raises:
-        RewriterError: the result is less valid than what it was made of, or computes something else.
+        RewriterError: the result is less valid than the models before, or computes something else.
     """
     checks = checks or Checks()
     notes = [*notes, *drop_stale_training(model.training_info, model.graph)]

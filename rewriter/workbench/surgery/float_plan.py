@@ -1,8 +1,8 @@
-"""Which nodes of a model are to compute in another floating-point type, and which tensors have it then.
+"""The nodes of a model that are to compute in another floating-point type, and the tensors that then have it.
 
-A node that is kept, or whose operator has no such type, computes as before, and so does what is computed from whole numbers
-alone where the new type is narrower: positions, masks and sizes would lose their places. Between them stand casts, and what
-only moves data from a kept node to a kept node is kept as well, so that there are few.
+A kept node, or a node whose operator lacks the type, computes as before. If the new type is narrower, so does every node that
+computes from whole numbers alone: positions, masks and sizes would lose their places. Casts connect the two kinds of nodes.
+A node that only moves data between kept nodes is kept as well, so that there are few casts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.meaning import takes, type_variables
 from rewriter.core.language.operator_traits import having, of_form, of_type
 
-# Which operands and results of a node may have another floating-point type, as the schema of its operator has it.
+# The operands and results of a node that may have another floating-point type, according to the schema of its operator.
 
 FLOATS = frozenset(DTYPES[name] for name in ("float", "float16", "bfloat16", "double"))
 _RUNTIME = "com.microsoft"
@@ -32,7 +32,7 @@ _HALF = frozenset(
         "SkipSimplifiedLayerNormalization",
     )
 )  # fmt: skip
-"""Operators of ONNX Runtime, of which there are no schemas here, that have all their numbers in float16 or in float."""
+"""Operators of ONNX Runtime, without schemas here, whose operands and results are all float16 or all float."""
 
 
 @cache
@@ -56,27 +56,27 @@ _NARROW = frozenset((10, 16))
 _MOVING = having("moves")
 CASTS = of_type("to")
 _NUMBERED = CASTS | of_form("range")
-"""Operators that may make floating-point numbers of whole ones."""
+"""Operators that may make floating-point numbers from whole ones."""
 
 TAKES_ALL = CASTS | of_form("shape", "size")
-"""Operators to which the type of their operand makes no difference."""
+"""Operators for which the type of their operand makes no difference."""
 
 _MIXING = of_form("convolution", "deconvolution", "einsum", "recurrent", "gemm", "matrix_product")
 _WHOLE = frozenset((2, 3, 4, 5, 6, 7, 12, 13))
 
 
 class FloatPlan:
-    """What is going to be of which type.
+    """The type that each node and tensor is going to have.
 
     Attributes:
         target: the element type.
-        inputs: what a caller gives, or may give.
+        inputs: tensors that a caller passes, or may pass.
         kept: nodes, by id(), that compute as before.
-        counted: nodes that compute from whole numbers alone, and are kept for that.
+        counted: nodes that compute from whole numbers alone, and are kept for this reason.
     """
 
     def __init__(self, index: GraphIndex, facts: Facts, target: int, keep: Collection[int], *, ports: bool) -> None:
-        """`keep` holds the ids of nodes that are asked to be kept; `ports`: inputs and outputs of the model change as well."""
+        """`keep`: ids of nodes that the user keeps; `ports`: inputs and outputs of the model change as well."""
         self.index = index
         self.facts = facts
         self.target = target
@@ -96,22 +96,22 @@ class FloatPlan:
         self.kept |= self.counted
         self._settle()
 
-    # --- what is of which type ---------------------------------------------------------------------------------------------
+    # --- the types -----------------------------------------------------------------------------------------------------------
 
     def dtype(self, tensor: gs.Tensor) -> int | None:
-        """The element type that a tensor has in the model as it is; None where that is not known."""
+        """The element type that a tensor has in the model as it is; None if it is unknown."""
         if not tensor.name:
             return None
         known = self.facts.dtype(tensor)
         return self._concluded.get(id(tensor)) if known is None else known
 
     def is_float(self, tensor: gs.Tensor) -> bool:
-        """Whether a tensor is of a floating-point type that changes where its node computes in the target type."""
+        """Whether a tensor has a floating-point type that changes if its node computes in the target type."""
         dtype = self.dtype(tensor)
         return dtype in FLOATS and dtype != self.target
 
     def is_input(self, tensor: gs.Tensor) -> bool:
-        """Whether a caller gives a tensor, or may: an initializer that he may override is of the type that he knows."""
+        """Whether a caller passes a tensor, or may: an overridable initializer keeps the type that callers know."""
         return id(tensor) in self._main
 
     def wants(self, node: gs.Node, place: int) -> bool:
@@ -139,7 +139,7 @@ class FloatPlan:
         return any(self.is_float(t) and has(node, place) for tensors, has in sides for place, t in enumerate(tensors))
 
     def hands_out(self, scope: Scope) -> bool:
-        """Whether the outputs of a graph, or of a body, that are of floating-point types are of the target type."""
+        """Whether the floating-point outputs of a graph or body are of the target type."""
         return self.ports if scope.owner is None else self.gives(scope.owner, 0)
 
     def nodes(self) -> Iterator[gs.Node]:
@@ -151,7 +151,7 @@ class FloatPlan:
         return opsets.get(schema.normal(node.domain or ""), opsets.get("", 1))
 
     def _conclude(self) -> None:
-        """Concludes unknown element types from what else nodes read and make, as after operators without schemas."""
+        """Derives unknown element types from the other operands and results of nodes, as after operators without schemas."""
         nodes = [node for node in self.nodes() if any(t.name and self.dtype(t) is None for t in (*node.inputs, *node.outputs))]
         before = -1
         while before != len(self._concluded):
@@ -174,16 +174,16 @@ class FloatPlan:
         return list(found.values())
 
     def _is_open(self, node: gs.Node) -> bool:
-        """Whether a node has an operand that may or may not change its type, beside others that do."""
+        """Whether a node has an operand that may or may not change its type, next to others that do."""
         return any(
             any(self.dtype(t) is None for t in members) and any(map(self.is_float, members)) for members in self._groups(node)
         )
 
-    # --- what is kept ------------------------------------------------------------------------------------------------------
+    # --- the kept nodes ------------------------------------------------------------------------------------------------------
 
     def _from_whole_numbers(self) -> set[int]:
-        """Nodes that compute with floating-point numbers what depends on whole numbers only; those that look weights up or mix
-        them in do more than that, and so do casts that are used at once.
+        """Nodes that compute floating-point numbers from whole numbers only. Nodes that look weights up or mix them in are
+        not among them, nor are casts that are used at once.
         """
         found: dict[int, gs.Node] = {}
         derived: set[int] = set()
@@ -208,7 +208,7 @@ class FloatPlan:
         return any(shape is None or sum(dim != 1 for dim in shape) > 1 for shape in shapes)
 
     def _holds_sequences(self, node: gs.Node) -> bool:
-        """Whether a node reads or makes what is no tensor, or the bits of its operand."""
+        """Whether a node reads or makes something that is no tensor, or reads the bits of its operand."""
         return node.op in _OF_OTHERS or any(
             self.facts.fact(tensor).type.other for tensor in (*node.inputs, *node.outputs) if tensor.name
         )
@@ -217,7 +217,7 @@ class FloatPlan:
         return isinstance(tensor, gs.Constant) or self.facts.is_constant(tensor)
 
     def _settle(self) -> None:
-        """Keeps also what would only be cast forth and back: casts and moves between what is kept."""
+        """Keeps also nodes that would only be cast back and forth: casts and moves between kept nodes."""
         changed = True
         nodes = [node for node in self.nodes() if node.op in _MOVING | CASTS]
         while changed:
@@ -241,11 +241,11 @@ class FloatPlan:
         return bool(floats) and not any(self.makes(tensor) for tensor in floats)
 
     def _read_in_target(self, node: gs.Node) -> bool:
-        """Whether all that read a node do so in the target type."""
+        """Whether all readers of a node read it in the target type."""
         return all(not self._readers_want(tensor, False) for tensor in node.outputs if tensor.name)
 
     def _readers_want(self, tensor: gs.Tensor, target: bool) -> bool:
-        """Whether somebody reads a tensor in the target type, or in the type that it had."""
+        """Whether a reader reads a tensor in the target type (`target`), or in the type that it had."""
         for scope in self.index.outputs.get(id(tensor), ()):
             if self.hands_out(scope) == target:
                 return True

@@ -1,6 +1,6 @@
 """Models that compute in another floating-point type: `rewriter convert --dtype`.
 
-`float_plan` decides what stays as it is; here the plan is carried out, and the result is compared.
+`float_plan` decides which nodes change; this module carries the plan out, and compares the result.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Array = Any
 
 @record(frozen=True, slots=True)
 class Loss:
-    """What a weight lost: values too large for the type, which became its largest number, and values that became zero."""
+    """The loss of a weight: values too large for the type, which became its largest number, and values that became zero."""
 
     name: str
     values: int
@@ -65,9 +65,9 @@ class FloatChange:
     """One conversion.
 
     Attributes:
-        casts: how many were put in, less those that became needless.
-        listed: how many weights changed that are listed among the inputs.
-        losses: of weights, where there are any.
+        casts: how many were added, less those that became needless.
+        listed: how many changed weights are listed among the inputs.
+        losses: losses of weights.
     """
 
     def __init__(self, plan: FloatPlan) -> None:
@@ -81,7 +81,7 @@ class FloatChange:
         self._first: dict[int, list[gs.Node]] = {}  # casts at the beginning of a scope, by its number
         self._behind: dict[int, list[gs.Node]] = {}  # casts after a node, by its id()
         self._clamped: dict[int, gs.Tensor] = {}
-        self._named: set[int] = set()  # what has the name of an output now, by id()
+        self._named: set[int] = set()  # tensors that have the name of an output now, by id()
 
     def carry_out(self) -> None:
         """Changes the model."""
@@ -122,7 +122,7 @@ class FloatChange:
         self._take_names(output_ids)
 
     def _declare(self, tensor: gs.Tensor) -> None:
-        """Has a tensor that says a type say the new one; what a caller may override holds its numbers in it as well."""
+        """Makes a tensor that declares a type declare the new one; an overridable tensor also stores its numbers in it."""
         if isinstance(tensor, Variable) and tensor.dtype is not None:
             tensor.dtype = gs_dtype(self.plan.target)
         elif isinstance(tensor, Constant):
@@ -131,7 +131,7 @@ class FloatChange:
     # --- operands ----------------------------------------------------------------------------------------------------------
 
     def _replaced(self, tensor: gs.Tensor, target: bool, changing: set[int], reader: gs.Node | None = None) -> gs.Tensor | None:
-        """What a node reads, or a graph hands out, in place of a tensor, in the target type or not; None where that stays."""
+        """The tensor that a node reads or a graph returns in place of a tensor, in the target type or not; None if it stays."""
         if self._is_constant(tensor):
             if target:
                 return self._constant(tensor)
@@ -162,7 +162,7 @@ class FloatChange:
         return np.asarray(array)
 
     def _within(self, tensor: gs.Tensor) -> gs.Tensor | None:
-        """A constant that is to stay as it is, without the numbers that what is computed from it could not be cast with."""
+        """A constant that keeps its type, without the numbers that would make a cast of its results impossible."""
         found = self._clamped.get(id(tensor))
         if found is None:
             array, largest = self._values(tensor), self._limits()[0]
@@ -189,7 +189,7 @@ class FloatChange:
                 wide = np.where(over, np.sign(wide) * largest, wide)
             narrow = wide.astype(dtype)
         lost = (narrow == 0) & (wide != 0)
-        if lost.any() and array.size == 1:  # mostly what keeps a divisor from zero
+        if lost.any() and array.size == 1:  # mostly a number that keeps a divisor from zero
             narrow = (np.sign(wide) * least).astype(dtype)
         if over.any() or lost.any():
             self.losses.append(Loss(name, int(array.size), int(over.sum()), int(lost.sum())))
@@ -198,7 +198,7 @@ class FloatChange:
     # --- casts -------------------------------------------------------------------------------------------------------------
 
     def _casted(self, tensor: gs.Tensor, target: bool) -> gs.Tensor:
-        """A tensor in the target type, or in the type that it had before; one cast does for all who ask."""
+        """A tensor in the target type, or in the type that it had before; all readers share one cast."""
         number = self.plan.target if target else self.plan.dtype(tensor)
         assert number is not None
         found = self._cast.get((id(tensor), number))
@@ -218,9 +218,9 @@ class FloatChange:
         return found
 
     def _hand_out(self, scope: Scope, place: int, tensor: gs.Tensor) -> None:
-        """Has a graph give out another tensor; the outputs of the model keep their names."""
+        """Makes a graph return another tensor; the outputs of the model keep their names."""
         old = scope.graph.outputs[place]
-        renamed = id(tensor) in self._named  # the model gives it out several times
+        renamed = id(tensor) in self._named  # the model returns it several times
         if scope.owner is None and not renamed and not any(t is old for t in scope.graph.inputs):
             old.name, tensor.name = tensor.name, old.name
             self._named.add(id(tensor))
@@ -238,13 +238,13 @@ class FloatChange:
             scope.graph.nodes[:] = placed
 
     def _is_needless(self, node: gs.Node, changing: set[int]) -> bool:
-        """Whether a cast of the model casts to the type that its operand has now."""
+        """Whether a cast of the model casts to the type that its operand now has."""
         operand, result = node.inputs[0], node.outputs[0]
         types = [self.plan.target if id(t) in changing else self.plan.dtype(t) for t in (operand, result)]
         return types[0] == types[1] == self.plan.target and not self._is_constant(operand)
 
     def _drop_needless(self, casts: Sequence[gs.Node]) -> None:
-        """Takes out casts to what is there already, and constants that nobody reads now and no graph gives out."""
+        """Removes casts that do not change the type, and constants that no node reads and no graph returns."""
         index = GraphIndex(self.index.graph)
         edits = Edits(index)
         for node in casts:
@@ -263,7 +263,7 @@ class FloatChange:
                 scope.graph.initializers = [tensor for tensor in scope.graph.initializers if id(tensor) not in unread]
 
     def _take_names(self, output_ids: set[int]) -> None:
-        """Constants get the names of those that they took the places of, also among the inputs of the model."""
+        """Gives constants the names of the constants that they replaced, also among the inputs of the model."""
         listed: dict[int, gs.Tensor] = {}
         for old, new in self._constants.values():
             if old.outputs or id(old) in output_ids:
@@ -281,7 +281,7 @@ class FloatChange:
     # --- attributes --------------------------------------------------------------------------------------------------------
 
     def _attributes(self, node: gs.Node) -> dict[str, Any]:
-        """The attributes that tell the type of a result, where it changes."""
+        """The attributes that set the type of a result that changes."""
         floats = [i for i, tensor in enumerate(node.outputs) if self.plan.is_float(tensor)]
         if not floats or not self.plan.gives(node, floats[0]) or node.op == "Constant":
             return {}
@@ -297,7 +297,7 @@ class FloatChange:
 
 
 def _copy_type(old: Variable, new: Variable, number: int | None) -> None:
-    """An output declares what the one before did, but for its element type."""
+    """Makes an output declare the same as the one before, except for its element type."""
     if number is not None:
         new.dtype, new.shape, new.type = gs_dtype(number), old.shape, old.type
 
@@ -307,26 +307,26 @@ def _copy_type(old: Variable, new: Variable, number: int | None) -> None:
 TYPES = ("float16", "bfloat16", "float32", "double")
 IO = ("keep", "convert")
 CLOSE = 1e-2
-"""How far, relative and absolute, results may be from those before without a note."""
+"""Largest difference, relative and absolute, between results before and after that gives no note."""
 
 _MAY_LACK = ("bfloat16", "double")
-"""Types for which ONNX Runtime lacks many kernels, and puts in no casts of its own; for float16 it does before nodes that read
+"""Types for which ONNX Runtime lacks many kernels, and adds no casts. For float16 it adds casts before nodes that read
 floating-point numbers."""
 
 _RANGE = ".."
 _SHOWN = 8  # weights that are named
 _INLINE = "HYG032"
 _NEEDLESS = "GEN033"
-"""Takes out casts to the type that is there already, which would otherwise tell a type that the others no longer have."""
+"""Removes casts that do not change the type; such a cast would otherwise fix a type that the other nodes no longer have."""
 
 
 def in_type(source: Opened, dtype: str, keep: Sequence[str] = (), io: str = "keep", checks: Checks | None = None) -> Surgery:
-    """A model that computes in another floating-point type where it can, checked and recorded.
+    """A model that computes in another floating-point type as far as it can, checked and recorded.
 
     Args:
         dtype: one of `TYPES`.
         keep: nodes that compute as before: names, patterns, `op:TYPE`, and `A..B` for all between two of them.
-        io: "convert", to change the types of inputs and outputs, too.
+        io: "convert", to change the types of inputs and outputs as well.
 
     Raises:
         RewriterError: there is no such type or node, or the result is less valid than the model was.
@@ -396,12 +396,12 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
 
 
 def _may_lack(node: gs.Node, dtype: str, plan: FloatPlan) -> bool:
-    """Whether it is worth asking: casts that ONNX Runtime puts in do not help where the kernel is there and refuses to run."""
+    """Whether to look for a kernel: casts that ONNX Runtime adds do not help if the kernel exists and fails when it runs."""
     return dtype in _MAY_LACK or node.op in SAYS_AT_RUN or not any(map(plan.is_float, node.inputs))
 
 
 def _lacks_kernel(node: gs.Node, plan: FloatPlan) -> bool:
-    """Whether the installed ONNX Runtime says that it has no kernel for a node in the type that it is to have."""
+    """Whether the installed ONNX Runtime reports that it has no kernel for a node in its new type."""
     model = single_node(node, plan.facts, plan.index.scope(node))
     if model is None or any(True for _ in bodies(node)):
         return False
@@ -416,12 +416,12 @@ def _lacks_kernel(node: gs.Node, plan: FloatPlan) -> bool:
             attribute.i = plan.target
     telling = FLOAT_WITHOUT.get(node.op, "value")
     if telling != "value" and all(attribute.name != telling for attribute in one.attribute):
-        one.attribute.append(helper.make_attribute(telling, plan.target))  # not written, it says float
+        one.attribute.append(helper.make_attribute(telling, plan.target))  # a missing attribute means float
     return has_kernel(model) is False
 
 
 def _kept(index: GraphIndex, texts: Iterable[str]) -> list[gs.Node]:
-    """The nodes that texts stand for, with all in their bodies. Raises RewriterError for what stands for none."""
+    """The nodes that texts name, with all nodes in their bodies. Raises RewriterError for a text that names none."""
     parts = Parts(index)
     found: dict[int, gs.Node] = {}
     for text in names_in(texts, lambda name: name in parts.nodes or name in parts.tensors):
@@ -438,13 +438,13 @@ def _kept(index: GraphIndex, texts: Iterable[str]) -> list[gs.Node]:
 
 
 def _between(index: GraphIndex, first: Sequence[gs.Node], last: Sequence[gs.Node]) -> list[gs.Node]:
-    """The nodes on the ways from some nodes to others, these included."""
+    """The nodes on the paths from some nodes to others, these included."""
     behind, before = reached(first, index.followers), reached(last, index.before)
     return [node for number, node in behind.items() if number in before]
 
 
 def _compare(source: Opened, result: Candidate, done: Surgery, most: int) -> None:
-    """Runs the model before and after, and tells how close the results are. Raises RewriterError when only the first runs."""
+    """Runs the model before and after, and notes how close the results are. Raises RewriterError if only the first runs."""
     before = Candidate(source.read())
     wanted = [output.name for output in before.proto.graph.output]
     bound = Bound(rtol=CLOSE, atol=CLOSE)

@@ -33,14 +33,14 @@ from rewriter.workbench.surgery.opset_conversion import align, convert_opset, se
 from rewriter.workbench.surgery.ports import names_in, same_each_time, shown, tensors_of
 from rewriter.workbench.surgery.same_numbers import Agreement, Step, agreement
 
-# Local functions of models that become one: equal ones are one, others of one name get another.
+# Local functions of merged models: equal ones are united, different ones of one name are renamed.
 
 
 def unite_functions(first: Model, second: Model) -> list[str]:
-    """Adds the functions of a model to those of another one; names that had to change, as `local::F -> local::F_1`."""
+    """Adds the functions of a model to another one; returns the names that had to change, as `local::F -> local::F_1`."""
     own, theirs = _functions(first), _functions(second)
     called_here, called_there = _calls(first), _calls(second)
-    # What only one model defines is an operator of a runtime where the other one calls it.
+    # A function that only one model defines is an operator of a runtime if the other one calls it.
     foreign = {key for key in own if key not in theirs and key in called_there}
     unequal = {key for key in theirs if key not in own and key in called_here}
     unequal |= {key for key in theirs if key in own and (not _equal(theirs[key], own[key]) or _calls_any(own[key], foreign))}
@@ -57,7 +57,7 @@ def _functions(model: Model) -> dict[FunctionKey, gs.Function]:
 
 
 def _nodes(model: Model) -> Iterator[gs.Node]:
-    """All nodes, those of functions and bodies included."""
+    """All nodes, including nodes of functions and bodies."""
     for nodes in (model.graph.nodes, *(function.nodes for function in model.graph.functions)):
         yield from with_inner(nodes)
 
@@ -71,7 +71,7 @@ def _calls_any(function: gs.Function, keys: set[FunctionKey]) -> bool:
 
 
 def _rename(model: Model, names: dict[FunctionKey, str]) -> list[str]:
-    """Gives functions other names, also where they are called; what was renamed, in words."""
+    """Renames functions and their calls; returns the renamings, in words."""
     if names:
         for node in _nodes(model):
             node.op = names.get(callee(node), node.op)
@@ -88,7 +88,7 @@ def _equal(one: gs.Function, other: gs.Function) -> bool:
 
 
 def _spread(unequal: set[FunctionKey], theirs: dict[FunctionKey, gs.Function], own: dict[FunctionKey, gs.Function]) -> None:
-    """A function that calls one which is to be renamed is another one, too."""
+    """Adds the functions that call an unequal one: they are unequal as well."""
     grew = True
     while grew:
         grew = False
@@ -106,14 +106,14 @@ def _free_name(key: FunctionKey, taken: set[FunctionKey]) -> str:
     return f"{key[1]}_{number}"
 
 
-# Initializers and constants that two models have both, found by their contents, weights in files without loading them.
+# Initializers and constants that both models have, found by their contents; weights in files are not loaded.
 
 _STRING = int(onnx.TensorProto.STRING)
-_BEGINNING = 256  # bytes that mostly tell two initializers apart
+_BEGINNING = 256  # bytes that mostly distinguish two initializers
 
 
 class Known:
-    """The initializers of a model by what they hold. Their contents are looked at only when another one has their type."""
+    """The initializers of a model by their contents, which are read only if another initializer has the same type."""
 
     def __init__(self, tensors: list[gs.Tensor]) -> None:
         self._by_type: dict[tuple[Any, ...], list[Constant]] = {}
@@ -127,7 +127,7 @@ class Known:
             self._by_type.setdefault(_type(tensor), []).append(tensor)
 
     def like(self, tensor: gs.Tensor) -> Constant | None:
-        """An initializer of the same type and contents; of several one of the same name."""
+        """An initializer of the same type and contents; of several, one with the same name."""
         if not isinstance(tensor, Constant):
             return None
         candidates = self._by_type.get(_type(tensor))
@@ -148,7 +148,7 @@ class Known:
         return self._digests[id(tensor)]
 
     def _beginning(self, tensor: Constant) -> bytes | None:
-        """The first bytes of an initializer; None where it cannot be read."""
+        """The first bytes of an initializer; None if it cannot be read."""
         try:
             found = self._contents(tensor)
             return (
@@ -170,11 +170,11 @@ def _type(tensor: Constant) -> tuple[Any, ...]:
 
 
 def unite_constant_nodes(first: list[gs.Node], second: list[gs.Node], wired: dict[int, gs.Tensor]) -> set[int]:
-    """Finds nodes of the second model that the first has as well, and that are computed from constants alone.
+    """Finds nodes of the second model that are also in the first, and that are computed from constants alone.
 
     Args:
         first, second: the nodes.
-        wired: what tensors of the second model, by id(), become; what these nodes make is added.
+        wired: by id(), the replacements of tensors of the second model; the outputs of these nodes are added.
 
     Returns:
         The nodes of the second model that are not needed, by id().
@@ -196,7 +196,7 @@ def unite_constant_nodes(first: list[gs.Node], second: list[gs.Node], wired: dic
 
 
 def _bytes(node: gs.Node) -> bytes | None:
-    """What a node was read from; None when it has become another operator since, or has other attributes or operands."""
+    """The bytes from which a node was read; None if its operator, attributes or operands have changed since."""
     if not isinstance(node, Node) or node._read is None:
         return None
     before = node._read[0], node._read[2], len(node._read[3])
@@ -205,16 +205,16 @@ def _bytes(node: gs.Node) -> bytes | None:
 
 
 def join(first: Model, second: Model, wires: Mapping[int, gs.Tensor], known: set[int]) -> list[str]:
-    """Puts the nodes of a model behind those of another one.
+    """Puts the nodes of a model behind the nodes of another one.
 
     Args:
         first: is edited.
         second: is used up.
-        wires: what inputs of the second model, by id(), become: tensors of the first.
-        known: tensors of both, by id(), that callers know by their names; no two of them have the same.
+        wires: by id(), the replacements of inputs of the second model: tensors of the first.
+        known: tensors of both, by id(), whose names callers know; no two of them have the same name.
 
     Returns:
-        Notes on what had to be named otherwise.
+        Notes on tensors and nodes that had to be renamed.
     """
     one, other = first.graph, second.graph
     assert isinstance(one, Graph) and isinstance(other, Graph)
@@ -237,9 +237,9 @@ def join(first: Model, second: Model, wires: Mapping[int, gs.Tensor], known: set
 
 
 def _unite_constants(one: Graph, other: Graph, wired: dict[int, gs.Tensor]) -> set[int]:
-    """Notes which initializers and constants of the second graph the first has; the nodes that are not needed, by id().
+    """Notes which initializers and constants of the second graph are in the first; returns the needless nodes, by id().
 
-    What the second graph gives out stays, since callers know it by its name.
+    Outputs of the second graph stay, since callers know their names.
     """
     known, output_ids = Known(one.initializers), set(map(id, other.outputs))
     for tensor in other.initializers:
@@ -251,7 +251,7 @@ def _unite_constants(one: Graph, other: Graph, wired: dict[int, gs.Tensor]) -> s
 
 
 def _replace(index: GraphIndex, wired: Mapping[int, gs.Tensor]) -> None:
-    """Has all readers read other tensors; also where bodies and the graph hand one out."""
+    """Makes all readers read other tensors, including bodies and graphs that return one."""
     if not wired:
         return
     for node in index.all_nodes():
@@ -264,8 +264,8 @@ def _replace(index: GraphIndex, wired: Mapping[int, gs.Tensor]) -> None:
 
 
 def _name_apart(one: GraphIndex, other: GraphIndex, wired: Mapping[int, gs.Tensor], known: set[int]) -> None:
-    """Gives tensors and nodes of the second graph other names where the first has theirs, unless callers know them: then the
-    first gives way.
+    """Renames tensors and nodes of the second graph whose names the first has. If callers know the name, the first graph's
+    tensor is renamed.
     """
     own = {id(tensor): tensor for tensor in tensors_of(one)}
     theirs = {id(t): t for t in tensors_of(other) if id(t) not in own and id(t) not in wired}
@@ -288,7 +288,7 @@ def _name_apart(one: GraphIndex, other: GraphIndex, wired: Mapping[int, gs.Tenso
 
 # `rewriter merge`: several models as one, checked against them.
 
-# Which inputs of models are which outputs of models before them.
+# The inputs of models that are outputs of earlier models.
 
 _BETWEEN = (".", ":")
 
@@ -306,10 +306,10 @@ class Joints:
 
     Args:
         models: in the order in which they run.
-        names: what people call them, besides by their numbers.
+        names: names of the models, in addition to their numbers.
 
     Attributes:
-        wires: for inputs, by id(), the outputs of earlier models that they are, or the inputs that they share.
+        wires: for inputs, by id(), the outputs of earlier models that replace them, or the inputs that they share.
         read: outputs, by id(), that became inputs.
     """
 
@@ -342,7 +342,7 @@ class Joints:
         raise RewriterError(f"--map {text}: {right!r} is no input of a model after that of {left!r}; pass the models in order")
 
     def by_names(self) -> None:
-        """Wires inputs to outputs of the same name, of the last model before that has one."""
+        """Wires inputs to outputs of the same name, of the last earlier model that has one."""
         for port in self._inputs:
             if id(port.tensor) in self.wires:
                 continue
@@ -351,7 +351,7 @@ class Joints:
                 self._wire(before[-1], port)
 
     def by_position(self) -> bool:
-        """Wires each model's only output to the only input of the next; False where there are several."""
+        """Wires each model's only output to the only input of the next; False if a model has several."""
         last = max((port.model for port in self._outputs), default=0)
         for model in range(last):
             outputs = [port for port in self._outputs if port.model == model]
@@ -362,7 +362,7 @@ class Joints:
         return True
 
     def share(self, patterns: Iterable[str]) -> None:
-        """Makes one input of those of one name. Raises RewriterError when a pattern fits none, or the types differ."""
+        """Unites inputs of the same name. Raises RewriterError if a pattern matches none, or the types differ."""
         for pattern in patterns:
             shared = False
             first: dict[str, Port] = {}
@@ -379,7 +379,7 @@ class Joints:
                 raise RewriterError(f"--share {pattern}: there are no two inputs of this name")
 
     def clashes(self) -> None:
-        """Raises RewriterError when callers would know two tensors by one name."""
+        """Raises RewriterError if two tensors known to callers would have one name."""
         seen: dict[str, tuple[str, Port]] = {}
         for what, ports in (("input", self._inputs), ("output", self._outputs)):
             for port in ports:
@@ -443,14 +443,14 @@ _PREFIX = re.compile(r"[\w./:-]*")
 
 @record(frozen=True, slots=True)
 class Plan:
-    """How models become one.
+    """How models are merged.
 
     Attributes:
         maps: `OUTPUT=INPUT` of two models.
-        prefixes: of all names of each model; none, or as many as there are models.
-        share: names and patterns of inputs that are one.
-        beside: nothing is connected but what `maps` says.
-        inputs, outputs: which there are in the end, in their order; None: all but those that were connected.
+        prefixes: prefixes of all names of each model; none, or one for each model.
+        share: names and patterns of inputs that become one.
+        beside: only the ports in `maps` are connected.
+        inputs, outputs: inputs and outputs of the result, in their order; None: all that were not connected.
     """
 
     maps: Sequence[str] = ()
@@ -463,7 +463,7 @@ class Plan:
 
 @record(slots=True)
 class Merged:
-    """One model, and how its pieces are found in it: for each, its own names of inputs and outputs to those in between."""
+    """One model, and the places of its pieces in it: for each piece, its own names of inputs and outputs and the new ones."""
 
     model: Model
     inputs: list[dict[str, str]] = field(default_factory=list)
@@ -473,10 +473,10 @@ class Merged:
 
 
 def merge(models: Sequence[Model], plan: Plan, names: Sequence[str] = ()) -> Merged:
-    """Puts models into the first of them.
+    """Merges models into the first of them.
 
     Raises:
-        RewriterError: they do not fit together.
+        RewriterError: the models cannot be connected.
     """
     names = names or [f"model {number}" for number in range(1, len(models) + 1)]
     if len(models) < 2:
@@ -514,8 +514,8 @@ def merge(models: Sequence[Model], plan: Plan, names: Sequence[str] = ()) -> Mer
 
 
 def _to_one_opset(models: Sequence[Model], names: Sequence[str]) -> list[str]:
-    """Converts models to the newest version of ONNX's operators among them, where there is none that all can have as they are;
-    what was converted. Raises RewriterError for a node that cannot be.
+    """Converts models to the newest version of ONNX's operators among them, if they cannot share a version unchanged. Returns
+    what was converted. Raises RewriterError for a node that cannot be converted.
     """
     try:
         align(models, names)
@@ -535,7 +535,7 @@ def _to_one_opset(models: Sequence[Model], names: Sequence[str]) -> list[str]:
 
 
 def merged(sources: Sequence[Opened], plan: Plan, checks: Checks | None = None) -> Surgery:
-    """Several models as one, checked and recorded. Raises RewriterError when they do not fit together."""
+    """Several models as one, checked and recorded. Raises RewriterError if they cannot be connected."""
     models = [source.read() for source in sources]
     names = _labels(sources)
     result = merge(models, plan, names)
@@ -565,7 +565,7 @@ def _labels(sources: Sequence[Opened]) -> list[str]:
 
 
 def _prefix(models: Sequence[Model], prefixes: Sequence[str], share: Sequence[str]) -> None:
-    """Gives names their beginnings; inputs that are going to be shared keep their one name."""
+    """Adds prefixes to names; inputs that are going to be shared keep their common name."""
     if not prefixes:
         return
     if len(prefixes) != len(models):
@@ -597,8 +597,8 @@ def _joints(models: Sequence[Model], names: Sequence[str], plan: Plan) -> Joints
 
 
 def _trace(result: Merged, models: Sequence[Model], own: list[list[list[str]]], joints: Joints) -> dict[int, str]:
-    """Notes what the inputs and outputs of each piece are called while the pieces run one after the other; the names of
-    outputs by id().
+    """Notes the names of the inputs and outputs of each piece while the pieces run one after the other; names of outputs are
+    by id().
     """
     labels = {id(tensor): f"{number}:{tensor.name}" for number, model in enumerate(models) for tensor in model.graph.outputs}
     for (inputs, outputs), model in zip(own, models, strict=True):
@@ -610,7 +610,7 @@ def _trace(result: Merged, models: Sequence[Model], own: list[list[list[str]]], 
 
 
 def _take_metadata(result: Merged, model: Model, name: str) -> None:
-    """Adds the metadata of a model; what the first one has under a key stays."""
+    """Adds the metadata of a model; the first model's value of a key stays."""
     metadata = result.model.metadata
     for key, value in model.metadata.items():
         if key == HISTORY:
@@ -623,7 +623,7 @@ def _take_metadata(result: Merged, model: Model, name: str) -> None:
 
 
 def _take_configurations(first: Model, model: Model, name: str) -> None:
-    """Adds the sets of devices of a model. Raises RewriterError when one has a name that is taken, and other devices."""
+    """Adds the sets of devices of a model. Raises RewriterError if a name is taken by a set with other devices."""
     known = {configuration.name: configuration for configuration in first.configurations}
     for configuration in model.configurations:
         if known.setdefault(configuration.name, configuration) != configuration:

@@ -1,4 +1,4 @@
-"""`rewriter save`: weights moved into a file beside the model, or into the model."""
+"""`rewriter save`: weights moved into a file next to the model, or into the model."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from rewriter.workbench.surgery.opened import Opened
 
 _STRING = 8
 _WHOLE = frozenset((6, 7))
-"""Element types of shapes and axes, which shape inference reads and ONNX Runtime does not look up in other files for it."""
+"""Element types of shapes and axes: shape inference reads them, and ONNX Runtime looks up no other files for it."""
 _SIZES = frozenset(("Range", "Resize", "Upsample"))
 """Operators that have such operands of other types: bounds of a range, scales."""
 
 
 def apart(source: Opened, *, least: int = LEAST, location: str | None = None, checks: Checks | None = None) -> Surgery:
-    """A model with its weights of at least so many bytes in one file beside it.
+    """A model with its weights of at least so many bytes in one file next to it.
 
-    They are copied once, when it is written, and judged where they are then.
+    The weights are copied once, when the model is written, and are checked in the new file.
 
     Raises:
-        RewriterError: no weight is as large.
+        RewriterError: no weight is that large.
     """
     model = source.read()
     bring_in_others(model)
@@ -56,7 +56,7 @@ def apart(source: Opened, *, least: int = LEAST, location: str | None = None, ch
 
 
 def inside(source: Opened, checks: Checks | None = None) -> Surgery:
-    """A model with all its weights in it. Raises RewriterError when these are missing."""
+    """A model with all its weights in it. Raises RewriterError if weights are missing."""
     model = source.read()
     files = DataFiles()
     others = bring_in_others(model)
@@ -80,7 +80,7 @@ def _may_go(tensor: Constant, least: int) -> bool:
 
 
 def _inside(tensor: Constant, files: DataFiles) -> onnx.TensorProto:
-    """The message of a constant that says where its bytes are to be copied from."""
+    """The message of a constant, with the place from which its bytes are to be copied."""
     place = files.contents(tensor)
     assert isinstance(place, Payload)
     copy = onnx.TensorProto()

@@ -1,4 +1,4 @@
-"""Models to work on, from files or from messages; they may have to be read again, since a surgery edits what it is given."""
+"""Models to work on, from files or messages. Each can be read again, since a surgery edits the model that it gets."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ ModelSource = StrPath | onnx.ModelProto
 
 
 class Opened:
-    """A model that somebody gave, and that can be read anew.
+    """A model from a user, which can be read again.
 
     Attributes:
-        name: what people are told it is.
+        name: the model's name in messages.
         path: the file; None for a message.
     """
 
     def __init__(self, source: ModelSource, name: str = "", folder_handle: object = None) -> None:
-        """`folder_handle` is what has to stay as long as the file is needed, as a folder that it was brought into."""
+        """`folder_handle` is kept alive as long as the file is needed, such as a temporary folder that contains it."""
         self._folder_handle = folder_handle
         self._proto = source if isinstance(source, onnx.ModelProto) else None
         self.path = None if isinstance(source, onnx.ModelProto) else Path(source)
@@ -37,12 +37,12 @@ class Opened:
 
     @property
     def file(self) -> Path:
-        """The file, which the models that commands are given have."""
+        """The file of a model that is an argument of a command."""
         assert self.path is not None
         return self.path
 
     def read(self) -> Model:
-        """A model of one's own. Raises RewriterError when the file is missing or no model."""
+        """A new copy of the model. Raises RewriterError if the file is missing or no model."""
         from rewriter.core.graph.model import Model, load
 
         if self.path is not None:
@@ -51,7 +51,7 @@ class Opened:
         return Model.from_proto(self._proto)
 
     def digest(self, model: Model | None = None) -> str:
-        """SHA-256 of what is read, for a record; with the model that is going to be written it may be known only then."""
+        """SHA-256 of the file or message, for a record; `model` is the model to be written: the digest may depend on it."""
         if self._proto is not None:
             return hashlib.sha256(self._proto.SerializeToString(deterministic=True)).hexdigest()
         if model is not None and model.path is not None and self._digest is None:
@@ -61,15 +61,15 @@ class Opened:
         return self._digest
 
 
-# Every message in a model, whatever holds it: texts are in places that no walk over graphs and nodes comes to.
+# Every message in a model, in every field: some texts are in places that no walk over graphs and nodes reaches.
 #
 # Tensors inside attributes have doc strings, defaults of functions have them, and a newer ONNX may give them to anything.
 
 
 def messages(whole: Message, leaves: tuple[type[Message], ...] = ()) -> Iterator[Message]:
-    """A message and all that lie in it, the outer ones first; of `leaves` what lies in them is not visited.
+    """A message and all messages in it, the outer ones first; the contents of `leaves` are not visited.
 
-    They may be changed: what is taken out of one is not visited.
+    The messages may be changed: messages that are removed are not visited.
     """
     waiting = [whole]
     while waiting:
@@ -83,7 +83,7 @@ def messages(whole: Message, leaves: tuple[type[Message], ...] = ()) -> Iterator
 
 
 def clear(whole: Message, names: Iterable[str]) -> None:
-    """Takes the fields of these names out of a message and all that lie in it."""
+    """Removes the fields of these names from a message and all messages in it."""
     wanted = tuple(names)
     for message in messages(whole):
         for name in wanted:

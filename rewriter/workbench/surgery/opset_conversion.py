@@ -1,6 +1,6 @@
 """Models in another version of ONNX's operators: `rewriter opset`.
 
-Each opset is one step, by what the schemas say, by a table of what they do not say, and by the rules in `conversions/`.
+Each opset is one step. The step follows the schemas, a table of changes that the schemas lack, and the rules in `conversions/`.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from rewriter.workbench.surgery.extract import as_in
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
 
-# Operators that an older version lacks, written out in others: as the body by which ONNX itself defines them.
+# Operators that an older version lacks are replaced by the bodies by which ONNX defines them.
 
 
 def _body(node: gs.Node, version: int, facts: Facts) -> gs.Function | None:
-    """The body of a node as a local function; None where there is none for what is known of the operands, and for subgraphs."""
+    """The body of a node as a local function; None if the known facts about the operands give none, and for subgraphs."""
     schema: Any = onnx.defs.get_schema(node.op, version, "")
     if any(isinstance(value, gs.Node.AttributeRef | gs.Graph) for value in node.attrs.values()):
         return None
@@ -70,7 +70,7 @@ def _body(node: gs.Node, version: int, facts: Facts) -> gs.Function | None:
     if not function.node or any(attribute.type == onnx.AttributeProto.GRAPH for attribute in attributes):
         return None
     for attribute in attributes:
-        if attribute.ref_attr_name and not attribute.type:  # some bodies leave it out
+        if attribute.ref_attr_name and not attribute.type:  # some bodies omit the type
             attribute.type = int(schema.attributes[attribute.ref_attr_name].type)
     function.attribute_proto.extend(a.default_value for a in schema.attributes.values() if a.default_value.name)
     found: gs.Function = Model.from_proto(onnx.ModelProto(ir_version=10, functions=[function])).graph.functions[0]
@@ -79,7 +79,7 @@ def _body(node: gs.Node, version: int, facts: Facts) -> gs.Function | None:
 
 OLDER = "older"
 NEWER = "newer"
-"""Domains in which nodes wait for a rule while a step is done: their meaning is that of the version before, or after it."""
+"""Domains of nodes that wait for a rule during a step: their meaning is the meaning in the version before, or after it."""
 
 _AXES = of_form("arg", "reduction", "concat", "flatten", "slice", "split", "squeeze", "unsqueeze") | having("flattens")
 
@@ -106,7 +106,7 @@ CHANGED: Mapping[tuple[str, int], str] = MappingProxyType(
         ("Split", 18): "the number of parts is given if their sizes are not",
     }
 )
-"""Steps, by operator and the version that begins with them, that change the meaning of nodes which both versions accept."""
+"""Steps, by operator and the version that begins with them, that change the meaning of nodes that both versions accept."""
 
 WIDENED: Mapping[tuple[str, int], str] = MappingProxyType(
     {
@@ -126,24 +126,24 @@ WIDENED: Mapping[tuple[str, int], str] = MappingProxyType(
         ("ScatterElements", 11): "it was called Scatter",
     }
 )
-"""Steps after which an operator can say more: nodes keep their meaning on the way up, and may lose it on the way down."""
+"""Steps after which an operator can express more: nodes keep their meaning on the way up, and may lose it on the way down."""
 
 DEFAULTS_BEFORE: Mapping[tuple[str, str], Any] = MappingProxyType({("Concat", "axis"): 1})
-"""What the absence of an attribute meant before it became required."""
+"""The meaning of a missing attribute before it became required."""
 
 
 MEANINGLESS = ("consumed_inputs",)
-"""Attributes that say nothing of what is computed."""
+"""Attributes without influence on the outputs."""
 
 
 @cache
 def _stepped(version: int) -> frozenset[str]:
-    """The operators that a version has anew, or in another way than the version before."""
+    """The operators that are new in a version, or differ from the version before."""
     return frozenset(op for op in schema.operators() if version in schema.versions(op))
 
 
 def keeps(node: gs.Node, before: int, after: int, domain: str = "") -> bool:
-    """Whether a node means the same in two versions of its domain, as it is written; element types are not looked at."""
+    """Whether a node means the same in two versions of its domain, as it is written; element types are not compared."""
     low, high = sorted((before, after))
     steps = [since for since in schema.versions(node.op, domain) if low < since <= high]
     if before > after:
@@ -167,7 +167,7 @@ def _keeps_step(node: gs.Node, before: int, after: int, domain: str) -> bool:
 
 
 def _reads_alike(written: Collection[str], old: Operator, new: Operator) -> bool:
-    """Whether attributes say the same in two versions: those that are written, and the defaults of the others."""
+    """Whether attributes mean the same in two versions: the written ones, and the defaults of the others."""
     for name, attribute in new.attributes.items():
         before = old.attributes.get(name)
         if name in written:
@@ -179,7 +179,7 @@ def _reads_alike(written: Collection[str], old: Operator, new: Operator) -> bool
 
 
 def _fit(tensors: Sequence[gs.Tensor], formals: Sequence[Formal]) -> bool:
-    """Whether operands, or results, are as many as a version has; what came to be optional or is left out counts."""
+    """Whether a version allows this number of operands, or results; new optional ones and omitted ones count."""
     used = max((i + 1 for i, tensor in enumerate(tensors) if tensor.name), default=0)
     if formals and formals[-1].variadic:
         formals = formals[:-1]
@@ -190,10 +190,10 @@ def _fit(tensors: Sequence[gs.Tensor], formals: Sequence[Formal]) -> bool:
 
 
 def settled_attributes(node: gs.Node, before: int, after: int) -> dict[str, Any]:
-    """Attributes of a node that is about to change its version, with their new values, None for those that go.
+    """Attributes of a node that is about to change its version, with their new values, None if they are removed.
 
-    A default that the other version does not have is written; an attribute that the older version lacks goes where it has the
-    default with which it came, which is always what the operator did before.
+    A default that the other version lacks is written. An attribute that the older version lacks is removed if it has its first
+    default, which is always the former behaviour of the operator.
     """
     old, new = schema.schema(node.op, "", before), schema.schema(node.op, "", after)
     if old is None or new is None:
@@ -211,7 +211,7 @@ def settled_attributes(node: gs.Node, before: int, after: int) -> dict[str, Any]
 
 
 def _says_nothing(node: gs.Node, name: str, default: Any) -> bool:
-    """Whether an attribute has its default, be it one that the specification tells in words."""
+    """Whether an attribute has its default, including defaults that the specification gives only in words."""
     value = node.attrs[name]
     if default is None and isinstance(value, list) and schema.computed_default(node.op, "", name) == "ones":
         return all(item == 1 for item in value)
@@ -219,7 +219,7 @@ def _says_nothing(node: gs.Node, name: str, default: Any) -> bool:
 
 
 def align(models: Sequence[Model], names: Sequence[str]) -> dict[str, int]:
-    """The version of each operator domain that all models can have, without one of their nodes meaning something else.
+    """The version of each operator domain that all models can have without a change of meaning of a node.
 
     Raises:
         RewriterError: an operator changed between the versions of two models.
@@ -261,7 +261,7 @@ def changes(model: Model, domain: str, before: int, after: int) -> Iterator[str]
 
 
 def set_versions(model: Model, versions: dict[str, int], ir_version: int | None) -> None:
-    """Has a model import these versions, and those domains besides that it does not have yet."""
+    """Makes a model import these versions, and adds the domains that it does not import yet."""
     _import(model.graph, versions)
     model.graph.ir_version = ir_version
 
@@ -281,8 +281,8 @@ def _import(graph: gs.Graph, versions: dict[str, int]) -> None:
 
 # A model in another version of ONNX's operators, step by step from one version to the next.
 #
-# In each step the nodes that would mean something else are put into a domain of their own, `older` or `newer`; the rules in
-# `conversions/` say what each of them is in the version that the step leads to. What none of them knows is refused by name.
+# In each step the nodes that would change their meaning are put into a domain of their own, `older` or `newer`; the rules in
+# `conversions/` express each of them in the version after the step. Nodes without a rule are rejected by name.
 
 _SHOWN = 8  # nodes that an error names
 
@@ -294,10 +294,10 @@ def conversions() -> RuleSet:
 
 
 def convert_opset(model: Model, version: int) -> Counter[str]:
-    """Changes a model, and its functions, to another version of ONNX's operators; how many nodes of each operator it converted.
+    """Changes a model, and its functions, to another version of ONNX's operators; returns counts of converted operators.
 
     Raises:
-        RewriterError: some nodes cannot be said in that version; the text names them. The model may be half converted then.
+        RewriterError: some nodes cannot be expressed in that version; the text names them. The model may be half converted.
     """
     done: Counter[str] = Counter()
     versions = [opset_versions(graph)[""] for graph in (model.graph, *model.graph.functions) if "" in opset_versions(graph)]
@@ -315,7 +315,7 @@ def convert_opset(model: Model, version: int) -> Counter[str]:
 
 
 def _step(model: Model, before: int, after: int, done: Counter[str]) -> None:
-    """One version up or down, for the graph or those functions that are of the version before."""
+    """One version up or down, for the graph or for the functions of the version before."""
     noticed = _stepped(max(before, after))
     if after < before:
         _write_out(model, before, after, noticed, done)
@@ -347,7 +347,7 @@ def _step(model: Model, before: int, after: int, done: Counter[str]) -> None:
 
 
 def _write_out(model: Model, before: int, after: int, noticed: frozenset[str], done: Counter[str]) -> None:
-    """Puts bodies in the place of nodes whose operators the version below lacks; nodes without a body stay."""
+    """Replaces nodes whose operators the version below lacks by their bodies; nodes without a body stay."""
     index = GraphIndex(model.graph)
     gone = [node for node in _nodes(index, before, noticed) if not schema.exists(node.op, "", after)]
     if not gone:
@@ -389,7 +389,7 @@ def _reason(node: gs.Node, before: int, after: int, log: Log) -> str:
 
 
 def _untyped(model: Model, version: int) -> list[str]:
-    """The nodes that are not for the element types that they have, where their operator was for them before."""
+    """The nodes whose operator no longer allows their element types, but did so before."""
     index = GraphIndex(model.graph)
     facts = Facts(index, model.overridable)
     found = []
@@ -403,7 +403,7 @@ def _untyped(model: Model, version: int) -> list[str]:
 
 
 def _wrong_type(node: gs.Node, version: int, facts: Facts) -> int | str | None:
-    """An element type, or a type of no tensor, that a node has and that only later versions of its operator are for."""
+    """An element type, or a type of no tensor, that a node has and that only later versions of its operator allow."""
     if operator_key(node)[0] or schema.schema(node.op, "", version) is None:
         return None
     for is_output, tensors in ((False, node.inputs), (True, node.outputs)):
@@ -419,7 +419,7 @@ def _kind(known: TensorType) -> int | str | None:
 
 
 def _word(kind: onnx.TypeProto) -> str:
-    """What schemas call a type: `seq(tensor(float))`."""
+    """A type's name in schemas: `seq(tensor(float))`."""
     if kind.HasField("sequence_type"):
         return f"seq({_word(kind.sequence_type.elem_type)})"
     if kind.HasField("optional_type"):
@@ -447,13 +447,13 @@ _MOST_IR = int(onnx.IR_VERSION)
 def reversioned(
     source: Opened, version: int, ir_version: int | None = None, *, restamp: bool = False, checks: Checks | None = None
 ) -> Surgery:
-    """A model in another version of the operators, and of another IR version where that is told or needed.
+    """A model in another version of the operators, and in another IR version if this is requested or needed.
 
     Args:
-        restamp: only say so, and convert nothing.
+        restamp: change only the version number, and convert nothing.
 
     Raises:
-        RewriterError: a node cannot be said in that version, or there is no such version.
+        RewriterError: a node cannot be expressed in that version, or there is no such version.
     """
     model = source.read()
     before = opset_versions(model.graph).get("", 1)
@@ -484,7 +484,7 @@ def reversioned(
 
 
 def _restamp(model: Model, before: int, version: int) -> list[str]:
-    """Raises RewriterError where a node would mean something else; what is to be said besides."""
+    """Raises RewriterError if a node would mean something else; returns notes."""
     nodes = list(changes(model, "", before, version))
     if nodes:
         more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
@@ -499,7 +499,7 @@ def oldest_ir(version: int) -> int:
 
 
 def _ir_version(model: Model, version: int, requested: int | None) -> int:
-    """The IR version of the result. Raises RewriterError for one that lacks something."""
+    """The IR version of the result. Raises RewriterError for a version that lacks a needed feature."""
     old = int(model.graph.ir_version or 0)
     least = oldest_ir(version)
     if requested is None:

@@ -1,7 +1,7 @@
-"""`rewriter convert --layout`: images given and handed out with their channels last, or first.
+"""`rewriter convert --layout`: images as inputs and outputs with their channels last, or first.
 
-Only inputs and outputs have a layout to choose: ONNX's Conv, pooling and normalizations know channels first alone. A Transpose
-is put at each, and goes where the model undoes it at once.
+Only inputs and outputs have a choice of layout: ONNX's Conv, pooling and normalizations know only channels first. A Transpose
+is put at each, and removed if the model undoes it at once.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ LAYOUTS = ("nhwc", "nchw")
 _IMAGES = 4
 _RANKS = range(3, 6)
 _RULES = ("OPT003", "OPT005", "GEN030")
-"""Transpositions in a row, those of nothing, and those of constants."""
+"""Rules for consecutive transpositions, transpositions that change nothing, and transpositions of constants."""
 
 
 def in_layout(source: Opened, layout: str, ports: Sequence[str] = (), checks: Checks | None = None) -> Surgery:
-    """A model whose inputs and outputs have another layout, checked by running it beside the one that it was.
+    """A model whose inputs and outputs have another layout, checked by running it and the original model.
 
     Args:
-        layout: what they are to have, one of `LAYOUTS`; the model is taken to have the other.
-        ports: names or patterns of inputs and outputs; none: those of four dimensions.
+        layout: their new layout, one of `LAYOUTS`; the model is assumed to have the other.
+        ports: names or patterns of inputs and outputs; if empty, all with four dimensions.
 
     Raises:
         RewriterError: there is no such layout or port, or the result computes something else.
@@ -60,7 +60,7 @@ def in_layout(source: Opened, layout: str, ports: Sequence[str] = (), checks: Ch
 
 
 def _chosen(model: Model, texts: Sequence[str]) -> list[str]:
-    """The names of the inputs and outputs that change. Raises RewriterError for those that cannot."""
+    """The names of the inputs and outputs that change. Raises RewriterError for ports that cannot change."""
     ports = {tensor.name: tensor for tensor in (*model.graph.inputs, *model.graph.outputs)}
     names: list[str] = []
     for text in names_in(texts, ports.__contains__):
@@ -79,7 +79,7 @@ def _chosen(model: Model, texts: Sequence[str]) -> list[str]:
 
 
 def _put(model: Model, layout: str, names: Sequence[str]) -> list[str]:
-    """Gives ports another layout; what was done, a line each."""
+    """Gives ports another layout; returns what was done, a line each."""
     editing = Editing(model)
     outputs = set(map(id, model.graph.outputs))
     did = []
@@ -100,7 +100,7 @@ def _put(model: Model, layout: str, names: Sequence[str]) -> list[str]:
 
 
 def _back(model: Model, layout: str, names: Sequence[str]) -> Candidate:
-    """The result with the ports that it had, to be held against what it was made of."""
+    """The result with its former ports, to be compared with the original model."""
     again = Model.from_proto(model.to_proto(), model.folder)
     _put(again, next(other for other in LAYOUTS if other != layout), names)
     return Candidate(again)

@@ -1,4 +1,4 @@
-"""Inputs and outputs of a model, or of a part of one, by what people write for them."""
+"""Inputs and outputs of a model, or of a part of one, by the names that people write for them."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from rewriter.core.onnxfile.tensors import TensorType, decode, encode, gs_dtype,
 
 _TYPE = re.compile(r"[A-Za-z0-9_\[\](),.? -]+")
 _SHOWN = ((r"\bsequence\(", "seq("), (r"\bmap (\w+) to\(", r"map(\1, "), (r"\bsparse (\w+\[[^]]*\])", r"sparse_tensor(\1)"))
-"""How this program shows types, and how ONNX's text has them."""
+"""Names of types in this program, and in ONNX's text."""
 _EXAMPLES = {"seq": "seq(float[1])", "optional": "optional(float[1])", "map": "map(int64, float[1])"}
-"""Types that are no tensors, by what names of types begin with in schemas."""
+"""Examples of types that are no tensors, by the first word of their names in schemas."""
 
 
 def parsed_types(texts: Iterable[str]) -> dict[str, TensorType]:
-    """`NAME:TYPE` as types by name, where a type is written as ONNX's text format has it: `float[N,3,?]`, `seq(float[1])`.
+    """`NAME:TYPE` as types by name, with each type in ONNX's text format: `float[N,3,?]`, `seq(float[1])`.
 
     Raises:
-        RewriterError: one is written otherwise.
+        RewriterError: a text has another form.
     """
     found: dict[str, TensorType] = {}
     for text in texts:
@@ -50,7 +50,7 @@ def parsed_type(text: str) -> TensorType:
     """A type in ONNX's text format, or as this program shows it; without brackets the shape stays unknown.
 
     Raises:
-        RewriterError: it is none.
+        RewriterError: the text is no type.
     """
     proto, said = None, text
     for shown, written in _SHOWN:
@@ -58,7 +58,7 @@ def parsed_type(text: str) -> TensorType:
     if _TYPE.fullmatch(said):
         try:
             proto = onnx.parser.parse_graph(f"g ({said} x) => () {{ }}").input[0].type
-        except Exception:  # of the parser, which has a class of its own
+        except Exception:  # the parser raises a class of its own
             proto = None
     if proto is None:
         raise RewriterError(f"{text!r} is no type; write it as float[1,3,N], int64[?] or {', '.join(_EXAMPLES.values())}")
@@ -68,7 +68,7 @@ def parsed_type(text: str) -> TensorType:
 
 
 def _innermost(proto: Any) -> Any:
-    """The tensors of which a type is made."""
+    """The tensor type inside a type."""
     while (kind := proto.WhichOneof("value")) not in ("tensor_type", "sparse_tensor_type"):
         proto = proto.map_type.value_type if kind == "map_type" else getattr(proto, kind).elem_type
     return getattr(proto, kind)
@@ -78,8 +78,8 @@ class Ports:
     """Declares inputs and outputs.
 
     Args:
-        facts: of the model, before it is cut.
-        types: what is told of tensors, by name.
+        facts: facts about the model, before it is cut.
+        types: types that the user gives, by name.
     """
 
     def __init__(self, facts: Facts, types: Mapping[str, TensorType]) -> None:
@@ -90,7 +90,7 @@ class Ports:
         self._before = set(map(id, (*graph.inputs, *graph.outputs)))
 
     def declare(self, tensors: Iterable[gs.Tensor], role: str) -> None:
-        """Has tensors declare what is told, what they declare already, or what is known of them.
+        """Makes tensors declare the user's types, the types that they declare already, or the derived types.
 
         Raises:
             RewriterError: the element type or the rank of some of them is unknown.
@@ -99,7 +99,7 @@ class Ports:
             set_type(tensor, known)
 
     def types(self, tensors: Iterable[gs.Tensor]) -> dict[str, TensorType]:
-        """What tensors would declare, by name. Errors as for `declare`."""
+        """The types that tensors would declare, by name. Errors as for `declare`."""
         return {tensor.name: known for tensor, known in self._all(tensors, "output")}
 
     def _all(self, tensors: Iterable[gs.Tensor], role: str) -> list[tuple[Variable, TensorType]]:
@@ -121,12 +121,12 @@ class Ports:
         return not known.other and (known.dtype is None or (known.shape is None and tensor.name not in self._types))
 
     def _example(self, tensor: Variable, known: TensorType) -> str:
-        """How the type could be written: with the element type where that is known."""
+        """An example of how to write the type, with the element type if it is known."""
         kind = _kind(tensor, opset_versions(self._facts.index.graph))
         return _EXAMPLES.get(kind, f"{'float' if known.dtype is None else DTYPE_NAMES[known.dtype]}[1,3]")
 
     def unused(self) -> list[str]:
-        """Names of which something was told and that were not asked for."""
+        """Names with a type from the user that no tensor needed."""
         return [name for name in self._types if name not in self._used]
 
     def _known(self, tensor: Variable) -> TensorType:
@@ -138,7 +138,7 @@ class Ports:
 
 
 def _kind(tensor: Variable, versions: Mapping[str, int]) -> str:
-    """What schemas of the operators that make and read a tensor agree on: "tensor", "seq", "optional", or "" for nothing."""
+    """The kind on which schemas of the operators around a tensor agree: "tensor", "seq", "optional", or "" for none."""
     for node in (*tensor.inputs, *tensor.outputs):
         is_output = node in tensor.inputs
         domain = normal(node.domain or "")
@@ -153,7 +153,7 @@ def _kind(tensor: Variable, versions: Mapping[str, int]) -> str:
 
 
 def set_type(tensor: Variable, known: TensorType) -> None:
-    """Has a tensor declare a type; what it declares already stays as it is written."""
+    """Makes a tensor declare a type; existing declarations stay as they are written."""
     if not known.other:
         tensor.dtype = None if known.dtype is None else gs_dtype(known.dtype)
         tensor.shape = None if known.shape is None else list(known.shape)
@@ -177,17 +177,17 @@ def _shown(known: TensorType) -> str:
     return type_text(onnx.TypeProto.FromString(encode(known))) or "of unknown type"
 
 
-# The tensors and nodes of a model by what people call them: a name, a pattern, or an operator.
+# The tensors and nodes of a model by the texts that people write: a name, a pattern, or an operator.
 
 OPERATOR = "op:"
-"""What begins the name of an operator, which stands for all nodes of it."""
+"""Begins the name of an operator, which stands for all its nodes."""
 
 _WILD = frozenset("*?[")
 _SIMILAR = 3  # names that an error suggests
 
 
 class Parts:
-    """The tensors and nodes of the main graph by name. Of two tensors of one name the later one is meant."""
+    """The tensors and nodes of the main graph by name. Of two tensors with one name, the name means the later one."""
 
     def __init__(self, index: GraphIndex) -> None:
         self.index = index
@@ -222,12 +222,12 @@ class Parts:
         return found
 
     def found(self, name: str) -> gs.Node | None:
-        """The same, or None."""
+        """The node as for `node`, or None."""
         found = self.nodes.get(name)
         return self.index.producer(self.tensors[name]) if found is None and name in self.tensors else found
 
     def nodes_of(self, texts: Iterable[str]) -> list[gs.Node]:
-        """The nodes that names, patterns and `op:TYPE` stand for, each once. Raises RewriterError for what stands for none."""
+        """The nodes that names, patterns and `op:TYPE` match, each once. Raises RewriterError for a text that matches none."""
         found: dict[int, gs.Node] = {}
         for text in names_in(texts, lambda name: name in self.nodes or name in self.tensors):
             chosen = [self.node(text)] if text in self.nodes or text in self.tensors else self._matching(text)
@@ -237,11 +237,11 @@ class Parts:
         return list(found.values())
 
     def outputs_of(self, texts: Iterable[str]) -> list[gs.Tensor]:
-        """The tensors that names and patterns stand for, each once; a node stands for what it makes. Raises RewriterError."""
+        """The tensors that names and patterns match, each once; a node stands for its outputs. Raises RewriterError."""
         return self._all(texts, lambda node: [tensor for tensor in node.outputs if tensor.name])
 
     def inputs_of(self, texts: Iterable[str]) -> list[gs.Tensor]:
-        """The same, where a node stands for what it reads that is no constant."""
+        """The same, except that a node stands for its operands that are no constants."""
         return self._all(texts, lambda node: [t for t in reads(node) if t.name and not isinstance(t, gs.Constant)])
 
     def _all(self, texts: Iterable[str], of_node: Callable[[gs.Node], list[gs.Tensor]]) -> list[gs.Tensor]:
@@ -271,7 +271,7 @@ class Parts:
         return [node for node in self._main if fnmatchcase(node.name, text)] if _WILD & set(text) else []
 
     def missing(self, name: str, what: str, known: Iterable[str]) -> RewriterError:
-        """The error about a name that stands for nothing, with what it may have been meant for."""
+        """The error about a name that matches nothing, with similar names."""
         place = next((scope.path for scope in self.index.scopes[1:] if _has(scope.graph, name)), None)
         if place is not None:
             return RewriterError(f"{name!r} is inside of {place}; only the main graph can be cut and edited here")
@@ -285,7 +285,7 @@ class Parts:
 
 
 def names_in(texts: Iterable[str], known: Callable[[str], bool]) -> Iterator[str]:
-    """The names in texts, which may be lists separated by commas; a name that holds a comma itself is taken whole."""
+    """The names in texts, which may be lists separated by commas; a name that contains a comma itself is kept whole."""
     for text in texts:
         if known(text) or "," not in text:
             yield text
@@ -294,7 +294,7 @@ def names_in(texts: Iterable[str], known: Callable[[str], bool]) -> Iterator[str
 
 
 def with_outputs(model: Model, texts: Sequence[str]) -> None:
-    """Makes outputs of the tensors that names and patterns stand for. Raises RewriterError for what stands for none."""
+    """Turns the tensors that names and patterns match into outputs. Raises RewriterError for a text that matches none."""
     if texts:
         graph = model.graph
         known = set(map(id, graph.outputs))
@@ -303,7 +303,7 @@ def with_outputs(model: Model, texts: Sequence[str]) -> None:
 
 
 def reads(node: gs.Node) -> Iterator[gs.Tensor]:
-    """What a node reads, and what the bodies inside it read and hand out, their own tensors among them."""
+    """The operands of a node, and the tensors that bodies inside it read and return, including the bodies' own tensors."""
     yield from node.inputs
     for graph in node.subgraphs(recursive=True) if may_hold_bodies(node) else ():
         for inner in graph.nodes:
@@ -312,7 +312,7 @@ def reads(node: gs.Node) -> Iterator[gs.Tensor]:
 
 
 def reached(start: Iterable[gs.Node], near: Callable[[gs.Node], Iterable[gs.Node]]) -> dict[int, gs.Node]:
-    """Nodes, and those near them, and those near these, and so on; by id()."""
+    """The nodes that can be reached from some nodes through `near`, these included; by id()."""
     found: dict[int, gs.Node] = {}
     waiting = list(start)
     while waiting:
@@ -324,7 +324,7 @@ def reached(start: Iterable[gs.Node], near: Callable[[gs.Node], Iterable[gs.Node
 
 
 def same_each_time(node: gs.Node) -> bool:
-    """Whether a node is known to give the same whenever it reads the same; one without operands only if it is a constant."""
+    """Whether a node is known to return the same for the same operands; one without operands only if it is a constant."""
     if (node.domain or "") not in ("", "ai.onnx") or node.op in DRAWS | {"Dropout"}:
         return False
     if may_hold_bodies(node) and any(True for _ in node.subgraphs()):
@@ -333,7 +333,7 @@ def same_each_time(node: gs.Node) -> bool:
 
 
 def tensors_of(index: GraphIndex) -> Iterator[gs.Tensor]:
-    """The tensors of the main graph and of bodies that have names, each at least once; those of functions are their own."""
+    """The named tensors of the main graph and of bodies, each at least once; functions have their own."""
     for scope in index.scopes:
         if scope.is_function:
             continue

@@ -1,6 +1,6 @@
 """`rewriter quantize-prep`: a model ready for ONNX Runtime's quantizer, as `onnxruntime.quantization.preprocess` makes it.
 
-That one needs sympy, goes on when a step failed, and converts old operators by a converter that drops local functions.
+ONNX Runtime's own command needs sympy, continues when a step failed, and uses a converter that drops local functions.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from rewriter.workbench.surgery.ports import set_type
 
 
 def inferred(source: Opened, checks: Checks | None = None) -> Surgery:
-    """A model in which tensors declare what is known of them; what they declare already stays. Weights are not loaded."""
+    """A model in which tensors declare their derived types; existing declarations stay. Weights are not loaded."""
     model = source.read()
     did = [declare_types(model)[0]]
     return finish(model, [source], "infer", did, [], checks)
 
 
 def declare_types(model: Model) -> tuple[str, list[str]]:
-    """Has tensors declare what is known of them; what was done, and the names of those of which nothing is known."""
+    """Makes tensors declare their derived types; returns what was done, and the names of tensors without known types."""
     index = GraphIndex(model.graph)
     facts = Facts(index, model.overridable)
     known = 0
@@ -63,10 +63,10 @@ def declare_types(model: Model) -> tuple[str, list[str]]:
 
 
 LEAST_OPSET = 13
-"""What QuantizeLinear with an axis needs, and so the quantizer for channels."""
+"""QuantizeLinear with an axis needs this opset, and so does the quantizer for channels."""
 
 RULES = ("BASIC", "OPT001", "OPT029", "OPT045")
-"""Besides what keeps the numbers: what puts scales, biases and padding into the nodes that are quantized."""
+"""Rules that keep the output values, and rules that put scales, biases and padding into the nodes that are quantized."""
 
 MARK = ("onnx.quant.pre_process", "onnxruntime.quant")
 """The entry of the metadata by which the quantizer knows that a model is prepared."""
@@ -79,7 +79,7 @@ def prepared(source: Opened, checks: Checks | None = None) -> Surgery:
     """A model that is optimized, declares types and shapes, and is of a version that the quantizer can write into.
 
     Raises:
-        RewriterError: a node cannot be said in that version, or the result is less valid or computes something else.
+        RewriterError: a node cannot be expressed in that version, or the result is less valid or computes something else.
     """
     model = source.read()
     did: list[str] = []

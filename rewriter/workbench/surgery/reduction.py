@@ -1,7 +1,7 @@
-"""The smallest model that still shows something: `rewriter reduce`.
+"""The smallest model that still shows a problem: `rewriter reduce`.
 
-Nodes go first, then weights and dimensions become smaller; after each step a trial says whether what was to be kept is still
-there.
+Nodes go first, then weights and dimensions become smaller; after each step a trial checks whether the model still shows
+the problem.
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ from rewriter.workbench.surgery.data_files import size_of_proto
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened, clear, messages
 
-# What a model holds as weights, wherever it holds them: who shares a reduced model must not share one that was overlooked.
+# Weights of a model, in every place that can contain them: a user who shares a reduced model must not share a forgotten one.
 #
-# Besides initializers there are constants of nodes as tensors and as lists, sparse tensors, what local functions hold, and
-# lists of operators that keep what they learned in attributes, such as trees.
+# In addition to initializers there are constants of nodes as tensors and as lists, sparse tensors, constants of local
+# functions, and operators that store learned parameters in lists of attributes, such as trees.
 
 LARGE = 1 << 10
-"""Bytes of a weight from which on an input may stand in its place; shorter lists of attributes are no weights."""
+"""Bytes of a weight from which on an input may replace it; shorter lists of attributes are no weights."""
 
 _LISTS = frozenset(("value_floats", "value_ints", "value_strings"))
-"""Attributes that are the value of a Constant as a list."""
+"""Attributes of a Constant whose value is a list."""
 
 _MOST_NAMED = 3
 
 
 def large_names(model: onnx.ModelProto) -> list[str]:
-    """The large weights of the main graph and of bodies, by the names that an input could have in their place."""
+    """The large weights of the main graph and of bodies, by the names of inputs that could replace them."""
     found = []
     for graph in graphs(model):
         found += [tensor.name for tensor in graph.initializer if _size(tensor) >= LARGE]
@@ -78,7 +78,7 @@ def weights(model: onnx.ModelProto) -> list[tuple[str, int]]:
 
 
 def staying(model: onnx.ModelProto) -> list[str]:
-    """A note of the large weights that are in a reduced model all the same; none where there is none."""
+    """A note on the large weights that remain in a reduced model; empty if none remains."""
     large = [(name, size) for name, size in weights(model) if size >= LARGE]
     if not large:
         return []
@@ -92,7 +92,7 @@ def _size(message: onnx.NodeProto | onnx.TensorProto | onnx.SparseTensorProto) -
 
 
 def _bytes(message: object) -> int:
-    """Bytes of a tensor, or of a list or text in an attribute that is long."""
+    """Bytes of a tensor, or of a long list or text in an attribute."""
     if isinstance(message, onnx.TensorProto):
         return sum(map(len, message.string_data)) or size_of_proto(message)
     if not isinstance(message, onnx.AttributeProto):
@@ -102,14 +102,14 @@ def _bytes(message: object) -> int:
 
 
 SMALL = (2, 3, 4, 6, 8)
-"""Lengths that a dimension is tried with. Not 1, since such a dimension is broadcast, and means something else."""
+"""Lengths that a dimension is tried with. Not 1, since a dimension of 1 is broadcast, and means something else."""
 
 _MOST_ITEMS = 64  # of a tensor of integers that may hold lengths
 _INT64 = int(onnx.TensorProto.INT64)
 
 
 def lengths(model: onnx.ModelProto) -> list[int]:
-    """The lengths of dimensions that might be smaller, those first that most elements of weights hang on."""
+    """The lengths of dimensions that might be smaller; lengths that affect the most elements of weights come first."""
     found: Counter[int] = Counter()
     for message in _sized(model):
         if isinstance(message, onnx.TensorShapeProto.Dimension):
@@ -125,11 +125,11 @@ def lengths(model: onnx.ModelProto) -> list[int]:
 
 
 def with_length(model: onnx.ModelProto, old: int, new: int, folder: Path | None, *, attributes: bool) -> onnx.ModelProto:
-    """The model with another length for all dimensions of one length; short tensors of integers that hold it follow.
+    """The model with another length for all dimensions of one length; short tensors of integers that contain it follow.
 
     Args:
-        folder: of external data.
-        attributes: whether attributes that are this number follow, too.
+        folder: folder of the external data.
+        attributes: whether attributes that equal this number follow as well.
 
     Raises:
         RewriterError: a weight cannot be read.
@@ -153,12 +153,12 @@ _Sized = onnx.TensorShapeProto.Dimension | onnx.AttributeProto | onnx.TensorProt
 
 
 def _sized(model: onnx.ModelProto) -> Iterator[_Sized]:
-    """What in a model can hold a length; the tensors of which a sparse one is made are not looked at on their own."""
+    """Everything in a model that can contain a length; the tensors inside a sparse one are not listed on their own."""
     return (message for message in messages(model, (onnx.SparseTensorProto,)) if isinstance(message, _Sized))
 
 
 def _constant_list(attribute: onnx.AttributeProto) -> Any:
-    """The list that is the value of a Constant; an empty one for other attributes."""
+    """The value of a Constant that is a list; an empty list for other attributes."""
     return getattr(attribute, attribute.name.removeprefix("value_")) if attribute.name in _LISTS else []
 
 
@@ -176,7 +176,7 @@ def _shrink(tensor: onnx.TensorProto, old: int, new: int, folder: Path | None) -
 
 
 def _shrink_sparse(sparse: onnx.SparseTensorProto, old: int, new: int, folder: Path | None) -> None:
-    """Keeps the elements that are still inside."""
+    """Keeps the elements that are inside the new shape."""
     if old not in sparse.dims:
         return
     shape = tuple(sparse.dims)
@@ -214,31 +214,31 @@ def inline(model: onnx.ModelProto, folder: Path | None, most: int) -> None:
     """Puts small weights that are in other files into the model."""
     for tensor in external_data.tensors_of(model):
         if external_data.is_external(tensor) and _count(tensor) <= most:
-            with suppress(RewriterError):  # it stays where it is said to be
+            with suppress(RewriterError):  # the data stay in their file
                 tensor.CopyFrom(write_tensor(read_tensor(tensor, folder), tensor.name, tensor, tensor.data_type))
 
 
 TRIAL = 20.0
-"""Seconds for the judges of one trial, and for the rules."""
+"""Seconds for the checkers of one trial, and for the rules."""
 
 Shows = Callable[[Candidate], bool]
 Question = Callable[[Candidate], str | None]
 
 
 class Trials:
-    """Puts one smaller model after the other to the question whether it still shows what is looked for.
+    """Tests whether smaller models still show the problem.
 
-    What took the whole model has to take the smaller ones as well, so that nothing else is broken on the way.
+    A check that accepts the whole model has to accept the smaller ones as well, so that nothing else is broken on the way.
 
     Args:
         whole: the model before it is reduced.
-        wanted: "refused: TEXT" or "rule: CODE"; none: the rules fire where they did, and whoever refused the whole still does.
-        rules: those that may be meant.
-        source: what the framework's own file says.
-        runtime: whether ONNX Runtime is asked.
+        wanted: "refused: TEXT" or "rule: CODE"; if empty: rules fire where they did, and checks that reject the whole still do.
+        rules: the rules that `wanted` may name.
+        source: facts from the framework's own file.
+        runtime: whether to run ONNX Runtime.
 
     Raises:
-        RewriterError: the whole model does not show it.
+        RewriterError: the whole model does not show the problem.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class Trials:
         self._takes = [ask for ask in self._takes if ask(candidate) == ""]
 
     def hold(self, model: onnx.ModelProto) -> bool:
-        """Whether a smaller model still shows it."""
+        """Whether a smaller model still shows the problem."""
         self.trial_count += 1
         try:
             candidate = Candidate(self.loaded(model))
@@ -267,7 +267,7 @@ class Trials:
             return False
 
     def loaded(self, model: onnx.ModelProto) -> Model:
-        """A message as a model; what is constant in it is what was constant in the whole."""
+        """A message as a model; its constants are the constants of the whole."""
         found = Model.from_proto(model, self.folder)
         found.constant_inputs = "yes" if self._whole.inputs_are_constant else "no"
         return found
@@ -305,7 +305,7 @@ class Trials:
         raise RewriterError(f"{rule.code} does not fire in the model; `rewriter why {rule.code} MODEL` says why")
 
     def _fired(self, model: Model, rules: RuleSet) -> dict[str, list[tuple[str, str]]]:
-        """Where rules fire, by code; nothing is changed."""
+        """The places where rules fire, by code; nothing is changed."""
         log = run(
             model.graph,
             rules,
@@ -337,7 +337,7 @@ def _plain(text: str) -> str:
 
 
 def _failure(candidate: Candidate) -> str | None:
-    """Why a model fails when it is run on ordinary inputs; "" where it runs, None where it is not run."""
+    """Why a model fails when it runs on ordinary inputs; "" if it runs, None if it was not run."""
     if not (onnx_runtime.installed() and child.possible()) or candidate.size() > MOST_BYTES:
         return None
     why = None
@@ -349,23 +349,23 @@ def _failure(candidate: Candidate) -> str | None:
             except (RefusedError, Crashed) as error:
                 why = why or str(error)
     except (NoAnswer, RewriterError):
-        return None  # it takes too long, or nothing can be made up for its inputs
+        return None  # it takes too long, or no inputs can be made for it
     return why
 
 
-# Delta debugging: of many things those few that something needs, in as few trials as can be.
+# Delta debugging: finds the few of many items that are needed, in as few trials as possible.
 
 T = TypeVar("T")
 
 
 def minimized(items: Sequence[T], holds: Callable[[list[T]], bool]) -> list[T]:
-    """The items of which none can be left out alone.
+    """A subset of the items from which no single item can be removed.
 
-    Halves are tried first, then quarters, and so on down to single items, again until none of these goes.
+    Halves are tried first, then quarters, and so on down to single items, again until no item can be removed.
 
     Args:
-        items: for which `holds` is known to be true.
-        holds: whether what is looked for is still there with these items alone.
+        items: items for which `holds` is known to be true.
+        holds: whether the problem is still there with these items alone.
     """
     kept, size = list(items), len(items)
     while kept:
@@ -383,7 +383,7 @@ def minimized(items: Sequence[T], holds: Callable[[list[T]], bool]) -> list[T]:
 
 
 _SHARE = 0.8  # of the time; the rest is for writing
-_MOST_INLINE = 1 << 18  # elements of a weight that is taken from another file into the model
+_MOST_INLINE = 1 << 18  # elements of a weight that is copied from another file into the model
 
 
 def reduced(
@@ -395,10 +395,10 @@ def reduced(
     seconds: float = 600.0,
     checks: Checks | None = None,
 ) -> Surgery:
-    """The smallest model that still shows what `keep` says; without any, the same nodes with the smallest weights and no texts.
+    """The smallest model that still shows what `keep` names; if empty, the same nodes with the smallest weights and no texts.
 
     Raises:
-        RewriterError: the model does not show it.
+        RewriterError: the model does not show the problem.
     """
     checks = checks or Checks()
     model = source.read()
@@ -423,25 +423,25 @@ def reduced(
 
 
 class Reduction:
-    """A model on its way to be small; each step is taken where what is looked for is still shown.
+    """A model that is being reduced; a step is kept only if the model still shows the problem.
 
     Args:
-        end: when to stop trying, as `time.monotonic` has it.
+        end: when to stop trying, a time of `time.monotonic`.
 
     Attributes:
-        model: as small as it is now.
-        late: whether something was not tried any more.
+        model: the smallest model so far.
+        late: whether steps were left out for lack of time.
     """
 
     def __init__(self, model: Model, trials: Trials, end: float) -> None:
         self.model = model.sketch()
-        self.model.ClearField("training_info")  # graphs with weights of their own, of which no trial takes notice
+        self.model.ClearField("training_info")  # graphs with weights of their own, which no trial reads
         self.late = False
         self._types = known_types(model)
         self._trials, self._end = trials, end
 
     def fewer_nodes(self) -> None:
-        """Leaves out what is not needed: large weights at first, so that trials are quick, then nodes, and nodes of bodies."""
+        """Removes what is not needed: large weights first, so that trials are quick, then nodes, and nodes of bodies."""
         large = large_names(self.model)
         if not self._step(lambda: as_inputs(self.model, large, self._types)):
             initializer_names = {tensor.name for tensor in self.model.graph.initializer}
@@ -461,7 +461,7 @@ class Reduction:
         self._outputs()
 
     def smaller_weights(self) -> None:
-        """Gives dimensions smaller lengths, and puts inputs in the place of weights that are still large."""
+        """Gives dimensions smaller lengths, and replaces weights that are still large by inputs."""
         for old in lengths(self.model):
             there = set(lengths(self.model))
             for new in sorted((n for n in SMALL if n < old), key=lambda n: (n in there, n)):
@@ -474,7 +474,7 @@ class Reduction:
             self.model = as_inputs(whole, set(large) - set(left), self._types)
 
     def fewer_words(self) -> None:
-        """Leaves out declarations, texts, operator sets and functions that are not needed."""
+        """Removes declarations, texts, operator sets and functions that are not needed."""
         self._step(lambda: _without_words(self.model, ("value_info",)))
         self._step(lambda: _without_words(self.model, ("doc_string", "metadata_props", "quantization_annotation")))
         self._step(self._without_imports)
@@ -492,7 +492,7 @@ class Reduction:
             self.model = whole.part(kept, types=self._types)
 
     def _out_of_a_body(self) -> bool:
-        """Goes on with one body alone, where all is in it."""
+        """Continues with one body alone, if the problem is in it."""
         count = sum(1 for _ in bodies(self.model.graph.node))
         return any(self._step(lambda n=n: body_alone(self.model, n, self._types)) for n in range(count))  # type: ignore[misc]
 
@@ -512,12 +512,12 @@ class Reduction:
         return model.sketch()
 
     def _step(self, make: Callable[[], onnx.ModelProto]) -> bool:
-        """Takes a step, if the result still shows it."""
+        """Keeps a step if the result still shows the problem."""
         try:
             smaller = make()
         except RewriterError:
             return False
-        except Exception:  # of the inliner, which has a class for each thing that it does not bear
+        except Exception:  # the inliner raises various classes
             return False
         if smaller.ByteSize() == self.model.ByteSize() and smaller == self.model:
             return False
@@ -543,7 +543,7 @@ def _of_outputs(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto
 
 
 def _without_words(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
-    """The model without these fields, wherever they are."""
+    """The model without these fields, in any of its messages."""
     result = onnx.ModelProto()
     result.CopyFrom(model)
     clear(result, names)
@@ -551,5 +551,5 @@ def _without_words(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelPr
 
 
 def _counts(model: onnx.ModelProto) -> tuple[int, int]:
-    """Nodes, those of bodies with them, and bytes of weights."""
+    """The number of nodes, including nodes of bodies, and the bytes of weights."""
     return sum(len(graph.node) for graph in graphs(model)), sum(size for _, size in weights(model))

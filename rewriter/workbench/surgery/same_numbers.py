@@ -1,4 +1,4 @@
-"""Whether models that were cut, joined or edited compute what they did, by running them where that is cheap."""
+"""Whether models that were cut, joined or edited compute the same as before, by running them if that is cheap."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, di
 from rewriter.trust.proof.models.validity import Candidate
 
 ULPS = 64
-"""A runtime may add up otherwise in a part than in the whole, and keep more digits between nodes than their type has."""
+"""A runtime may add up in another order in a part, and keep more digits between nodes than their type has."""
 
 _LAST_OF_NUMPY = 15
-"""Later element types (bfloat16, and those of eight bits and fewer) are not NumPy's, and ONNX Runtime gives no such arrays."""
+"""Later element types (bfloat16, and types of at most eight bits) are not NumPy's, and ONNX Runtime returns no such arrays."""
 
 Values = dict[str, Any]
 
 
 @record(frozen=True, slots=True)
 class Step:
-    """A model that is run among others: what its inputs and outputs are called there, where that is something else."""
+    """A model in a sequence of models; its inputs and outputs may have other names in the sequence."""
 
     candidate: Candidate
     inputs: Mapping[str, str] = field(default_factory=dict)
@@ -36,13 +36,13 @@ class Step:
 
 @record(frozen=True, slots=True)
 class Agreement:
-    """What running showed.
+    """The outcome of a comparison.
 
     Attributes:
         ran: whether both sides ran.
-        difference: what the results differ in, or why the later ones do not run; "" when they agree.
+        difference: how the results differ, or why the later models do not run; "" if they agree.
         reason: why nothing was run.
-        refused: whether it differs in that a runtime refuses to run the later ones.
+        refused: whether the difference is that a runtime fails to run the later models.
     """
 
     ran: bool
@@ -65,15 +65,15 @@ def agreement(
     most: int = MOST_BYTES,
     bound: Bound | None = None,
 ) -> Agreement:
-    """Runs models in sequence, and others on the same inputs.
+    """Runs models in sequence, and other models on the same inputs.
 
     Args:
-        drawn: the model whose inputs are made up.
-        before, after: each reads what was made up or a step before it gave.
-        wanted: tensors that both have to give.
+        drawn: the model for whose inputs random values are drawn.
+        before, after: the two sequences; each model reads the drawn inputs or outputs of earlier steps.
+        wanted: tensors that both sequences have to return.
         boundary_names: tensors that the later steps read, with the values that the earlier ones computed.
-        most: bytes of the models that are run at all.
-        bound: how far results may differ; None: by what may differ where the same is computed in another order.
+        most: limit for the bytes of models that are run.
+        bound: how far results may differ; None: as far as another order of the same computation allows.
     """
     if not (onnx_runtime.installed() and child.possible()):
         return Agreement(False, reason="ONNX Runtime is not installed")

@@ -1,7 +1,7 @@
-"""Where a model is split into parts that run one after the other, and the parts.
+"""Places where a model is split into parts that run one after the other, and the parts.
 
-Each node of the main graph is in one part, but for constants, which are in each that reads them. What a part reads of those
-before it becomes an input of it and an output of theirs, however far apart they are.
+Each node of the main graph is in one part, except constants, which are in each part that reads them. A tensor that a part
+reads from an earlier part is an input of the one and an output of the other, however far apart they are.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Part:
     """One part.
 
     Attributes:
-        nodes: their places in the list of nodes of the whole, constants that are in other parts as well among them.
+        nodes: their places in the list of nodes of the whole, including constants that are also in other parts.
         inputs, outputs: names of tensors.
         weights: bytes of its initializers.
     """
@@ -50,13 +50,13 @@ class Part:
 
 @record(frozen=True, slots=True)
 class Cuts:
-    """How a model is split; one of the four is given.
+    """How a model is split; exactly one of the four is set.
 
     Attributes:
-        at: for each cut the tensors or nodes behind which it lies.
+        at: for each cut, the tensors or nodes after which it lies.
         places: names of nodes; a cut lies before each of these groups.
-        every: so many nodes in each part.
-        max_size: at most so many bytes of weights in each part.
+        every: number of nodes in each part.
+        max_size: most bytes of weights in each part.
     """
 
     at: Sequence[str] = ()
@@ -69,7 +69,7 @@ class Splitter:
     """Plans a split.
 
     Raises:
-        RewriterError: of the constructor: a cut names nothing, or leaves nothing before or behind it.
+        RewriterError: raised by the constructor: a cut matches nothing, or leaves nothing before or behind it.
     """
 
     def __init__(self, model: Model, cuts: Cuts) -> None:
@@ -100,7 +100,7 @@ class Splitter:
         return [self._part(i, group, home, last_read) for i, group in enumerate(groups)]
 
     def _handing_out(self, groups: list[list[gs.Node]]) -> list[list[gs.Node]]:
-        """The groups; one of which nobody reads anything joins the next, since no runtime runs a part without outputs."""
+        """The groups; a group without readers joins the next, since no runtime runs a part without outputs."""
         known, last_read = set(map(id, self.graph.outputs)), _last_read(groups)
         found: list[list[gs.Node]] = []
         unread: list[gs.Node] = []
@@ -113,7 +113,7 @@ class Splitter:
 
     def _part(self, i: int, group: list[gs.Node], home: Mapping[int, int], last_read: Mapping[int, int]) -> Part:
         known = set(map(id, self.graph.outputs))
-        # What the model hands out and no part makes, inputs and constants, is handed out by the last part.
+        # The last part returns the model's outputs that no part makes: inputs and constants.
         loose = [t for t in self.graph.outputs if id(t) not in home] if i == len(self._groups) - 1 else []
         read = {id(t): t for node in group for t in self._needs(node) if t.name}
         for tensor in loose:
@@ -133,7 +133,7 @@ class Splitter:
         )
 
     def _needs(self, node: gs.Node) -> list[gs.Tensor]:
-        """What a node reads, and what the constants that it reads are computed from."""
+        """The operands of a node, and the tensors from which its constant operands are computed."""
         found = self._needed.get(id(node))
         if found is None:
             found = list(reads(node))
@@ -145,7 +145,7 @@ class Splitter:
         return found
 
     def types(self, parts: Iterable[Part], declared: Mapping[str, TensorType]) -> dict[str, TensorType]:
-        """Types of the tensors between the parts. Raises RewriterError where one is not known."""
+        """Types of the tensors between the parts. Raises RewriterError if a type is unknown."""
         outer = {tensor.name for tensor in (*self.graph.inputs, *self.graph.outputs)}
         between = dict.fromkeys(name for part in parts for name in (*part.inputs, *part.outputs) if name not in outer)
         return Ports(self._facts, declared).types(self.parts.tensor(name) for name in between)
@@ -226,7 +226,7 @@ def take(model: Model, part: Part, types: Mapping[str, TensorType]) -> None:
 
 
 def _constant_nodes(nodes: list[gs.Node], index: GraphIndex, overridable: Collection[str]) -> set[int]:
-    """Nodes, by id(), that are computed from constants alone, and give the same whenever they are."""
+    """Nodes, by id(), that are computed from constants alone, and return the same each time."""
     found: set[int] = set()
     for node in nodes:
         if not same_each_time(node):
@@ -246,7 +246,7 @@ def _is_constant(tensor: gs.Tensor, index: GraphIndex, found: set[int], overrida
 # `rewriter split`: a model as several that run one after the other, checked against the whole.
 
 PLACE = "{}"
-"""Where the number of a part stands in the name of its file."""
+"""The place of a part's number in the name of its file."""
 
 _SHOWN = 4  # tensors of a part
 
@@ -258,9 +258,9 @@ class Split:
     Attributes:
         parts: in the order in which they run.
         plan: a line for each.
-        notes: what else is to be said.
-        same: whether the parts ran and gave what the whole gives; None when they were not run.
-        joined: the options with which `merge` makes the whole of the parts again.
+        notes: further lines to print.
+        same: whether the parts ran and returned the same as the whole; None if they were not run.
+        joined: the options with which `merge` joins the parts into the whole again.
     """
 
     parts: list[Surgery]
@@ -273,10 +273,10 @@ class Split:
 def split(
     source: Opened, cuts: Cuts, types: Sequence[str] = (), checks: Checks | None = None, rules: RuleSet | None = None
 ) -> Split:
-    """Splits a model; with `rules` before each place where one of them would fire.
+    """Splits a model; with `rules`, before each place where a rule would fire.
 
     Raises:
-        RewriterError: it cannot be split so, or the parts do not give what the whole gives.
+        RewriterError: it cannot be split in this way, or the parts do not return the same as the whole.
     """
     checks = checks or Checks()
     if rules is not None:
@@ -315,8 +315,8 @@ def split(
 
 
 def _joined(parts: Sequence[Part], inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
-    """What has to be said to `merge`: inputs that several parts read, that parts have nothing to do with each other, and where
-    inputs and outputs come in another order.
+    """The options for `merge`: inputs that several parts read, parts without connection, and inputs and outputs whose order
+    changes.
     """
     read = Counter(name for part in parts for name in part.inputs)
     output_names = {name for part in parts for name in part.outputs}
@@ -331,7 +331,7 @@ def _joined(parts: Sequence[Part], inputs: Sequence[str], outputs: Sequence[str]
 
 
 def _places(source: Opened, rules: RuleSet) -> list[tuple[str, ...]]:
-    """Names of the nodes that rules match where they would fire. Raises RewriterError where there are none."""
+    """Names of the nodes that rules match in the places where they would fire. Raises RewriterError if there are none."""
     model = source.read()
     log = run(model.graph, rules, Knowledge(overridable=model.overridable, has_kernel=has_kernel), keep=False)
     places = [firing.matched for firing in log.firings if firing.place == "main"]
@@ -341,7 +341,7 @@ def _places(source: Opened, rules: RuleSet) -> list[tuple[str, ...]]:
 
 
 def files_of(pattern: str, parts: int) -> list[Path]:
-    """The files of so many parts. Raises RewriterError when the pattern has no place for a number."""
+    """The files of so many parts. Raises RewriterError if the pattern has no place for a number."""
     if pattern.count(PLACE) != 1:
         raise RewriterError(f"-o {pattern}: must have {PLACE} for the number of a part, for example part{PLACE}.onnx")
     return [Path(pattern.replace(PLACE, str(number))) for number in range(1, parts + 1)]

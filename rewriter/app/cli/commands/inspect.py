@@ -32,11 +32,19 @@ from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from onnx import ModelProto
+
     from rewriter.core.graph.model import Model
+    from rewriter.trust.consumers.asking import ConsumerSession
     from rewriter.workbench.inspect.viewed_graph import NodeNote
     from rewriter.workbench.surgery.opened import Opened
 
 DRAWN_INPUTS = like("inputs", help="an .npz file with the inputs by their names (default: generated inputs)")
+RUNNER = like(
+    "ask", metavar="NAME", action=None, default=None, help="a consumer that runs the model (of two, B): mnn, tract, ..."
+)
 NEW_FILE = like("force", help="overwrite an existing file")
 
 
@@ -235,13 +243,16 @@ def diff(args: argparse.Namespace) -> int:
     "run two models side by side and find the first tensor that differs",
     BEFORE,
     AFTER,
-    epilog="example: rewriter compare net.onnx net.fixed.onnx --inputs sample.npz --layers",
+    epilog="examples:\n  rewriter compare net.onnx net.fixed.onnx --inputs sample.npz --layers\n"
+    "  rewriter compare net.onnx net.onnx --ask mnn --rtol 1e-3",
     options=(
         like("inputs", help=".npz file with A's inputs (default: random ones and edge values, always the same)"),
         "layers",
         "rtol",
         "atol",
         "memory",
+        RUNNER,
+        "consumer-env",
         Limits("the comparison", 60),
         "format",
     ),
@@ -251,6 +262,7 @@ def compare(args: argparse.Namespace) -> int:
     the tensors in between, in the order of computation. Names the first tensor that differs, or the node that is rejected.
     Tensors are paired by structure, not by names. They may differ by --atol plus --rtol times the largest magnitude of the
     tensor, plus 16 units in the last place of the coarsest type. NaN equals only NaN. The exit code is 1 if something differs.
+    With --ask, B runs in another consumer, and A in ONNX Runtime; both may be one file.
     """
     from rewriter.app.report.comparison_lines import layers
     from rewriter.trust.proof.layer_comparison import compare_models
@@ -264,8 +276,20 @@ def compare(args: argparse.Namespace) -> int:
         atol=args.atol,
         memory=args.memory,
         layers=args.layers,
+        consumer=_ready_in(args),
     )
     return answer(args, layers(before.name, after.name, found), code=0 if found.same else 1)
+
+
+def _ready_in(args: argparse.Namespace) -> tuple[str, Callable[[ModelProto], ConsumerSession]] | None:
+    """The consumer of --ask, and what makes a model ready in it."""
+    if args.ask is None:
+        return None
+    from rewriter.app.cli.consumers import installed
+    from rewriter.trust.consumers.asking import ConsumerSession
+
+    consumer = installed(args.ask.lower(), args.consumer_env)
+    return consumer.version, lambda model: ConsumerSession(consumer, model)
 
 
 @command(
@@ -333,6 +357,8 @@ def audit(args: argparse.Namespace) -> int:
         with_words("static", what="the shape of a generated input"),
         like("output", help="an .npz file for inputs and outputs"),
         "dump",
+        RUNNER,
+        "consumer-env",
         NEW_FILE,
         Limits("the whole command", default="600"),
         "format",
@@ -367,7 +393,7 @@ def run(args: argparse.Namespace) -> int:
         with_outputs(model, args.dump)
         fix_shapes(drawn.graph, args.static)
         try:
-            found = single_run(Candidate(model), args.inputs, Candidate(drawn))
+            found = single_run(Candidate(model), args.inputs, Candidate(drawn), _ready_in(args))
         except Rejected as error:
             advice = f"`rewriter check {quote(source.name)}` names the rules that repair it"
             raise RewriterError(f"{source.name}: {error}. {advice}") from error

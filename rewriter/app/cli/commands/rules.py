@@ -17,7 +17,7 @@ from rewriter.app.cli.options import (
     steps,
     with_words,
 )
-from rewriter.app.cli.output import answer, answer_json, print_line, print_message, style_of
+from rewriter.app.cli.output import answer, answer_json, print_line, print_message, progress, style_of
 from rewriter.core.errors import RewriterError, install
 from rewriter.workbench.style import clean, counted
 
@@ -313,7 +313,6 @@ def new_pack(args: argparse.Namespace) -> int:
 )
 def fmt(args: argparse.Namespace) -> int:
     """Formats rule files in place and keeps comments. A file that does not parse is reported and not changed."""
-    from rewriter.app.cli.progress_bar import progress
     from rewriter.core.language.rule_files import find_rule_files
 
     changed = failed = 0

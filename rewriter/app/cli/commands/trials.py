@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.app.cli.options import LONG, RULES, Limits, OneOf, Option, command, like, limits_of
-from rewriter.app.cli.output import answer, answer_json, print_line, print_message, style_of, wants_color
+from rewriter.app.cli.output import answer, answer_json, print_line, print_message, progress, style_of, tracked, wants_color
 from rewriter.core.errors import RewriterError
 from rewriter.workbench.style import clean, counted
 
@@ -88,7 +88,6 @@ def watched(paths: Sequence[str] | None, work: Callable[[], int], wait: Callable
 
 
 def _test(args: argparse.Namespace) -> int:
-    from rewriter.app.cli.progress_bar import tracked
     from rewriter.app.cli.selection import load
     from rewriter.trust.rule_tests import inline_tests, limited_results
 
@@ -165,7 +164,6 @@ def lint(args: argparse.Namespace) -> int:
     their own results, undo each other, or can never apply. Warns of tables that hold conditions or are too wide, and of a
     rewrite that is written twice.
     """
-    from rewriter.app.cli.progress_bar import progress
     from rewriter.app.cli.selection import load
     from rewriter.app.report.rule_lines import finding_object
     from rewriter.core.language.diagnostics import render_all
@@ -209,7 +207,6 @@ def coverage(args: argparse.Namespace) -> int:
     from rewriter.app.batch.jobs import find_models, unwritten
     from rewriter.app.batch.work import Notes, Rewriting, Work
     from rewriter.app.cli.console_report import failure
-    from rewriter.app.cli.progress_bar import progress
     from rewriter.app.cli.selection import load
     from rewriter.app.report.printout import Printout
     from rewriter.app.report.rule_lines import coverage_lines
@@ -272,7 +269,6 @@ def verify(args: argparse.Namespace) -> int:
     onnx.reference. Rules that have not changed since the lock file was written are not run again. Needs onnx-rewriter[verify].
     The exit code is 1 if there is a counterexample, or if a rule could not be verified and does not give a reason.
     """
-    from rewriter.app.cli.progress_bar import tracked
     from rewriter.app.cli.selection import codes, load
     from rewriter.app.configuration import rule_paths
     from rewriter.core.resources import resource

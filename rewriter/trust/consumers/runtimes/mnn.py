@@ -1,4 +1,4 @@
-"""MNN. The extension module converts; the command of the package would also send what was converted to its makers."""
+"""MNN. The extension module converts; the command of the package would also send the conversion's data to its makers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ncnn, which gets a model by way of pnnx, anew for the shapes of each input. What pnnx prints names what it cannot convert."""
+"""ncnn, which gets a model by way of pnnx, anew for the shapes of each input. pnnx prints the parts that it cannot convert."""
 
 from __future__ import annotations
 

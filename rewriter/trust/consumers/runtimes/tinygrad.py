@@ -1,4 +1,4 @@
-"""tinygrad on the processor, which needs clang. Nothing of what it compiles is kept."""
+"""tinygrad on the processor, which needs clang. Compiled code is not kept."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Operators of ONNX Runtime that onnx has no schema of: their element types, shapes with which they make sense, what they give.
+"""Operators of ONNX Runtime that onnx has no schema of: their element types, shapes that they work with, their results.
 
-Without these, nearly every draft of a pattern with one of them is refused as it is, and says nothing about the rule.
+Without these, nearly every draft of a pattern with one of them is rejected before the rewrite, and does not test the rule.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ RECIPES: MappingProxyType[str, Callable[[Draft], None]] = MappingProxyType(
 
 
 def output_shape(draft: Draft) -> list[int] | None:
-    """The shape of the first output, None where it is not known here, as those of the others."""
+    """The shape of the first output; None if it is not known here. The shapes of other outputs are not known here."""
     first: list[int] | None = draft.known(0)
     if first is not None and draft.op == "Attention":
         weight = draft.known(1)

@@ -11,9 +11,9 @@ from rewriter.core.record import field, record
 from rewriter.trust.proof.instances.instance import Array
 from rewriter.trust.proof.instances.random_arrays import ANY, Role
 
-# Where the dimensions of instances come from: small numbers, so that lengths are equal by accident as often as not.
+# The source of the dimensions of instances: small numbers, so that lengths are equal by accident as often as not.
 #
-# The first draws can be given as digits, by which all shapes over {1, 2, 3} are tried where few dimensions are free.
+# The first draws can be fixed as digits. If few dimensions are free, all shapes over {1, 2, 3} are tried in this way.
 
 _CHOICES = (1, 2, 2, 3, 3, 4)
 _EMPTY = 0.05  # of dimensions have length 0
@@ -59,16 +59,16 @@ class Dims:
 
 
 class Rejected(Exception):
-    """A draft came to nothing; another one may fare better."""
+    """A draft failed; another one may succeed."""
 
 
 RANKS = (*(0,) * 4, *(1,) * 8, *(2,) * 12, *(3,) * 8, *(4,) * 4, *(5,) * 3, 6)
-"""Of a tensor of which nothing is asked, as often as they are drawn; errors show in small ones, but some in large ones only."""
+"""Ranks of an unconstrained tensor, as often as they are drawn; errors show in small ranks, but some in large ranks only."""
 
 
 @record(eq=False)
 class Term:
-    """A tensor of an instance. `shape` None: still free; `value` is set where the contents matter to a shape."""
+    """A tensor of an instance. `shape` None: still free; `value` is set if the contents matter to a shape."""
 
     name: str
     dtype: int = 0
@@ -84,7 +84,7 @@ class Term:
 
 @record(eq=False)
 class Draft:
-    """A node. `attrs` are written on it; `closed` are attributes of which nothing more may be written."""
+    """A node. `attrs` are written on it; attributes in `closed` must not be added."""
 
     op: str
     domain: str
@@ -100,7 +100,7 @@ class Draft:
         return position < len(self.inputs) and self.inputs[position] is not None
 
     def shape(self, position: int = 0) -> list[int]:
-        """Shape of an operand, drawn now where it is still free; [] for an absent one."""
+        """Shape of an operand, drawn now if it is still free; [] for an absent one."""
         term = self.inputs[position] if self.there(position) else None
         return [] if term is None else self.free(term) if term.shape is None else term.shape
 
@@ -110,25 +110,25 @@ class Draft:
         return None if term is None else term.shape
 
     def want(self, position: int, shape: Iterable[int]) -> None:
-        """Gives a shape to an operand that is still free."""
+        """Sets the shape of an operand that is still free."""
         term = self.inputs[position] if self.there(position) else None
         if term is not None and term.shape is None:
             term.shape = self._fitted(term, list(shape))
 
     def give(self, position: int, value: Array) -> None:
-        """Gives contents, and their shape, to an operand that is still free."""
+        """Sets contents, and their shape, for an operand that is still free."""
         term = self.inputs[position] if self.there(position) else None
         if term is not None and term.value is None and term.shape is None:
             term.value, term.shape = value, list(value.shape)
 
     def role(self, position: int, role: Role) -> None:
-        """Says what an operand means to this node."""
+        """Sets the meaning of an operand for this node."""
         term = self.inputs[position] if self.there(position) else None
         if term is not None and term.role == ANY:
             term.role = role
 
     def ranked(self, *ranks: int, position: int = 0) -> list[int]:
-        """Shape of an operand of one of these ranks, drawn now where it is still free."""
+        """Shape of an operand of one of these ranks, drawn now if it is still free."""
         term = self.inputs[position] if self.there(position) else None
         if term is None or term.shape is not None:
             return self.shape(position)
@@ -145,7 +145,7 @@ class Draft:
         return term.shape
 
     def attr(self, name: str, value: Any, chance: float = 1.0) -> Any:
-        """Writes an attribute unless the pattern has settled it; returns its value, or None where it stays unwritten."""
+        """Writes an attribute unless the pattern has settled it; returns its value, or None if it stays unwritten."""
         if name in self.attrs:
             return self.attrs[name]
         if name in self.closed or not self.dims.chance(chance):
@@ -162,12 +162,12 @@ class Draft:
         return chosen + rank if chosen < 0 else chosen
 
     def ints(self, values: Iterable[int], position: int) -> None:
-        """Gives int64 contents to an operand."""
+        """Sets int64 contents of an operand."""
         self.give(position, np.array(list(values), dtype=np.int64))
 
     @staticmethod
     def _fitted(term: Term, shape: list[int]) -> list[int]:
-        """The numbers that the pattern or its conditions ask for, put into the shape."""
+        """Puts the numbers that the pattern or its conditions require into the shape."""
         for position, length in term.lengths.items():
             if -len(shape) <= position < len(shape):
                 shape[position] = length

@@ -33,7 +33,7 @@ from rewriter.core.record import field, record
 from rewriter.trust.proof.instances import contrib_operators
 from rewriter.trust.proof.instances.draft import Dims, Draft, Rejected, Term
 
-# Which element types an operator takes and gives, and which of its operands share theirs.
+# The element types of an operator's operands and results, and the operands that share a type.
 
 RUNNABLE = frozenset(
     DTYPES[name]
@@ -47,7 +47,7 @@ RUNNABLE = frozenset(
 
 @cache
 def type_demand(op: str, domain: str, version: int, is_output: bool, position: int) -> tuple[str, frozenset[int]] | None:
-    """The type variable that an operand or a result shares with others ("" for none), and the types that it allows; None where
+    """The type variable that an operand or a result shares with others ("" for none), and the types that it allows; None if
     the operator has no schema, or no such operand.
     """
     if contrib_operators.known(op, domain):
@@ -91,13 +91,13 @@ class _Groups:
 
 
 def assign(drafts: Iterable[Draft], types_by_term: Mapping[int, frozenset[int]], dims: Dims, *, override: bool) -> None:
-    """Gives every term an element type.
+    """Assigns an element type to every term.
 
     Args:
         drafts: the nodes.
-        types_by_term: what the rule asks of a term (by id).
-        dims: the source of chance.
-        override: what the rule asks wins over the schemas, as in repairs of models that no schema allows.
+        types_by_term: the types that the rule requires of a term (by id).
+        dims: the source of randomness.
+        override: the rule's requirements win over the schemas, as in repairs of models that no schema allows.
 
     Raises:
         Rejected: the demands contradict each other.
@@ -155,9 +155,9 @@ def _choose(allowed: frozenset[int], dims: Dims) -> int:
     return choices[bisect([bound / bounds[-1] for bound in bounds], dims.rng.random())]
 
 
-# What the conditions of a rule ask for so plainly that instances can be made to fulfil it: types, ranks, what equals what.
+# Requirements that the conditions of a rule state so plainly that instances can be made to meet them: types, ranks, equalities.
 #
-# Everything else is left to chance: what violates a condition is thrown away, and how often that happens is counted.
+# Everything else is left to chance: instances that violate a condition are thrown away and counted.
 
 RANKS = range(7)
 
@@ -171,7 +171,7 @@ class Unsettled(Exception):
 
 @record
 class Hints:
-    """By name of a tensor or of a bound attribute: what is asked of it.
+    """The requirements on a tensor or a bound attribute, by its name.
 
     Attributes:
         same: the tensor with the same contents.
@@ -190,7 +190,7 @@ class Hints:
 
 
 def hints(rule: Rule, dims: Dims) -> Hints:
-    """The hints of a rule; where it offers alternatives one is drawn."""
+    """The hints of a rule; if it offers alternatives, one is drawn."""
     found = Hints()
     names = TermNames("", lets={let.name: let.value for let in rule.ast.lets})
     any_of = 0
@@ -262,7 +262,7 @@ def _same_contents(one: ClaimTerm, other: ClaimTerm, found: Hints) -> None:
 
 
 def _limited(term: ClaimTerm, domain: Domain, found: Hints) -> None:
-    """What values a term may have: the element type, rank or lengths of a tensor, or what an attribute is bound to."""
+    """The values that a term may have: the element type, rank or lengths of a tensor, or an attribute's bound value."""
     name = name_of(term)
     only = None if domain.only is None else [_value(value) for value in sorted(domain.only, key=repr)]
     if name is not None and only:
@@ -300,7 +300,7 @@ def constant(expr: ast.Expr, names: dict[str, Any]) -> Any:
 
 @lru_cache(maxsize=64)
 def source_questions(rule: Rule) -> tuple[tuple[str, str, list[Any]], ...]:
-    """What the rule asks the framework's own file: (label, attribute, values that it compares the answer with)."""
+    """The questions of the rule to the framework's own file: (label, attribute, values that it compares the answer with)."""
     return tuple(_questions(rule))
 
 
@@ -315,7 +315,7 @@ def _questions(rule: Rule) -> Iterator[tuple[str, str, list[Any]]]:
 
 @lru_cache(maxsize=64)
 def numbers_of(rule: Rule) -> tuple[float, ...]:
-    """The numbers that stand in the rule, and those that numbers are often compared with: constants that a rule may be for."""
+    """The numbers in the rule, and numbers of common comparisons: constants that the rule may be for."""
     literals = (e.value for e in walk(rule.ast) if isinstance(e, ast.Literal))
     written = [float(value) for value in literals if isinstance(value, int | float) and not isinstance(value, bool)]
     return tuple(sorted({n for n in (*written, *(-n for n in written), 0.0, 1.0, -1.0, 2.0) if abs(n) < 1e6}))

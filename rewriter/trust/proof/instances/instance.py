@@ -1,4 +1,4 @@
-"""One model on which a rule is tried, with what is needed to run it."""
+"""One model on which a rule is tried, with the data needed to run it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rewriter.core.record import field, record
 
 Array = np.ndarray[Any, Any]
 MOST_ELEMENTS = 1 << 16
-"""Of one tensor of an instance; what is wrong with a rule shows in small ones."""
+"""Elements of one tensor of an instance; faults of rules show in small tensors."""
 
 IR_VERSIONS = ((24, 11), (23, 11), (21, 10), (19, 9), (15, 8), (12, 7), (11, 6), (10, 5), (9, 4))
 
@@ -42,7 +42,7 @@ class Instance:
 
     @property
     def opset(self) -> int:
-        """Version of the default domain; 0 where the model imports none."""
+        """Version of the default domain; 0 if the model imports none."""
         return next((o.version for o in self.model.opset_import if o.domain in ("", "ai.onnx")), 0)
 
 
@@ -52,13 +52,13 @@ def ir_version(opset: int) -> int:
 
 
 def free_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
-    """The inputs that a caller must give: those without an initializer."""
+    """The inputs that a caller must pass: the ones without an initializer."""
     initializer_names = {tensor.name for tensor in graph.initializer}
     return [info for info in graph.input if info.name not in initializer_names]
 
 
 def shape_of(info: onnx.ValueInfoProto, sizes: Mapping[str, int] = MappingProxyType({})) -> list[int | None] | None:
-    """Declared dimensions, None for what is not a number and not among `sizes`; None as a whole where no shape is declared."""
+    """Declared dimensions, None for a dimension that is neither a number nor in `sizes`; None if no shape is declared."""
     tensor = info.type.tensor_type
     if not tensor.HasField("shape"):
         return None

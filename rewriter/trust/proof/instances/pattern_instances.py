@@ -1,7 +1,7 @@
-"""Instances made from a rule's pattern alone: what the author never thought of is in them.
+"""Instances made from a rule's pattern alone: they contain cases that the author did not think of.
 
 Leaves become inputs or initializers, interiors get their types by shape inference, optional operands come and go, operands of
-commutative operators change places, and what is inside is read by others, too.
+commutative operators change places, and inner tensors also have other readers.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class _InstanceBuilder:
         return term
 
     def _literal_shape(self, shape: list[int]) -> list[int]:
-        """A literal of one element matches one element of whatever rank."""
+        """A literal of one element matches one element of any rank."""
         if math.prod(shape) != 1 or not self.dims.chance(0.2 if shape else 0.35):
             return shape
         return [1] * [0, 1, 1, 2, 3][self.dims.below(5)]
@@ -324,7 +324,7 @@ class _InstanceBuilder:
         term.constant = True
 
     def _contents(self, term: Term, shape: tuple[int, ...]) -> Array:
-        """Mostly tame numbers; some are those that the rule speaks of, or lie near the limits of the type."""
+        """Mostly tame numbers; some are numbers from the rule, or lie near the limits of the type."""
         if term.role == ANY and term.dtype not in (TensorProto.BOOL, TensorProto.STRING):
             kind = helper.tensor_dtype_to_np_dtype(term.dtype)
             if self.dims.chance(0.2):

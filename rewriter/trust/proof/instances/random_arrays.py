@@ -50,7 +50,7 @@ def random_array(rng: np.random.Generator, dtype: int, shape: tuple[int, ...], r
         dtype: a TensorProto number.
         shape: its dimensions.
         role: ("index", n) for positions on an axis of length n, `POSITIVE`, `SMALL` (exponents, counts),
-            `DIVISOR` (a whole one is not 0, nor -1 beside the least number, which stops the process) or `ANY`.
+            `DIVISOR` (an integer is not 0, and not -1 if the least number occurs, which stops the process) or `ANY`.
         style: one of `STYLES`; or `LARGE`, finite numbers of every magnitude that half precision has.
     """
     if dtype == TensorProto.STRING:
@@ -163,7 +163,7 @@ def _roles(instance: Instance) -> dict[str, Role]:
 
 
 def operand_role(op: str, position: int, axis: int, shape: Sequence[int | None] | None) -> Role:
-    """What an operand means to an operator; places are along an axis of the first operand, which has this shape."""
+    """The meaning of an operand for an operator; places are along an axis of the first operand, which has this shape."""
     lengths, known = pick(_LENGTHS, op), traits(op)
     if position == known.indices:
         length = shape[axis] if position and shape and -len(shape) <= axis < len(shape) else 1

@@ -1,7 +1,7 @@
 """Shapes and attributes with which operators make sense, by operator.
 
-A recipe settles whatever the pattern and the nodes before have left free. It need not be complete: what an operator refuses is
-thrown away, so recipes only keep the share of such instances small.
+A recipe settles everything that the pattern and the nodes before have left free. It need not be complete: instances that an
+operator rejects are thrown away, so recipes only keep the share of such instances small.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def on_an_axis(draft: Draft) -> None:
 
 
 def reshape_recipe(draft: Draft) -> None:
-    """A target of the same size, with -1 and 0 where they may stand."""
+    """A target of the same size, with -1 and 0 at places that allow them."""
     shape = draft.shape(0)
     total = prod(shape)
     if draft.dims.chance(0.3):
@@ -231,7 +231,7 @@ def cumulative_sum(draft: Draft) -> None:
 
 
 def dropout(draft: Draft) -> None:
-    """Mostly outside of training, where it draws random numbers."""
+    """Mostly outside of training, since it draws random numbers in training."""
     draft.shape(0)
     draft.attr("ratio", 0.25, 0.3 if draft.version < 12 else 0.0)
     ratio = draft.inputs[1] if draft.there(1) else None
@@ -279,7 +279,7 @@ def einsum(draft: Draft) -> None:
 
 _DISTURBED = 0.12  # of nodes
 _TYPES = ("to", "dtype", "stash_type", "axis")  # an axis is for the recipe
-_FLAGS = ("keepdims", "saturate")  # where saturate is not 0 or 1, ONNX Runtime writes nothing at all
+_FLAGS = ("keepdims", "saturate")  # if saturate is not 0 or 1, ONNX Runtime writes nothing at all
 
 
 def settle(draft: Draft) -> None:
@@ -297,9 +297,9 @@ def settle(draft: Draft) -> None:
 
 
 def disturb(draft: Draft) -> None:
-    """Another value for one of the attributes that have a default and that neither the pattern nor the recipe speaks of.
+    """Another value for one of the attributes that have a default and that neither the pattern nor the recipe mentions.
 
-    What the operator does not take is thrown away with the instance, so this is not done often.
+    If the operator rejects the value, the instance is thrown away, so this is not done often.
     """
     operator = schema.schema(draft.op, draft.domain, draft.version)
     if operator is None or not draft.dims.chance(_DISTURBED):
@@ -444,7 +444,7 @@ def _layer_normalization(draft: Draft) -> None:
 
 def _recurrent(draft: Draft) -> None:
     """Operands in the order of the three operators: x, w, r, b, the length of each sequence, h, and of an LSTM c and p."""
-    draft.want(0, [draft.dims.draw(1) for _ in range(3)])  # ONNX Runtime aborts where there is none
+    draft.want(0, [draft.dims.draw(1) for _ in range(3)])  # ONNX Runtime aborts if there is none
     shape = draft.ranked(3)
     if len(shape) != 3:
         return

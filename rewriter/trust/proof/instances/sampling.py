@@ -26,7 +26,7 @@ OLDEST_RUN = 7
 
 
 def opsets(rule: Rule) -> list[int]:
-    """Ascending; empty where the rule's range lies outside of what the oracles run.
+    """Ascending; empty if the rule's range lies outside of the opsets that the oracles run.
 
     Opsets before an operator of the pattern are left out, since no oracle runs it there, unless the rule is for those alone.
     """
@@ -56,13 +56,13 @@ def all_opsets(rule: Rule) -> list[int]:
 
 FEW_DIMS = 3
 """Up to so many free dimensions all shapes over {1, 2, 3} are tried."""
-_PATIENCE = 30  # instances of the pattern of which none fires, before most come from the tests
+_PATIENCE = 30  # instances of the pattern without a firing, before most come from the tests
 _FORMS_WITH_ALL_SHAPES = 4
 _NAMED = 0.12  # of instances have dimensions without a number
 
 
 class Stream:
-    """Instances of one rule. `accepted` tells the stream that the rule fired on the last one."""
+    """Instances of one rule. Call `accepted` if the rule fired on the last one."""
 
     def __init__(self, rule: Rule, seed: int) -> None:
         self.rule = rule
@@ -79,7 +79,7 @@ class Stream:
         return np.random.default_rng([*self.seed, index])
 
     def accepted(self) -> None:
-        """The rule fired on the last instance: where it has few dimensions, all shapes of it follow."""
+        """The rule fired on the last instance: if it has few dimensions, all shapes of it follow."""
         if self._last is None:
             return
         self._fired += 1
@@ -89,7 +89,7 @@ class Stream:
             self._exhaustive.extend((index, opset, digits) for digits in itertools.product((1, 2, 3), repeat=drawn))
 
     def __iter__(self) -> Iterator[tuple[int, Instance | None]]:
-        """Pairs of an index and an instance, None where the draft came to nothing; without end."""
+        """Pairs of an index and an instance, None if the draft failed; without end."""
         index = 0
         for test in self._tests:
             self._last = None
@@ -101,8 +101,8 @@ class Stream:
             index += 1
 
     def _hidden(self, instance: Instance, index: int) -> Instance:
-        """The instance, or the same with dimensions without a number. What a repair takes for granted of lengths not known
-        holds in its own tests, not in every model of its pattern.
+        """The instance, or the same with dimensions without a number. A repair's assumptions about unknown lengths are true in
+        its own tests, but not in every model of its pattern.
         """
         if self.rule.kind.name == "repair" and instance.origin == "pattern":
             return instance
@@ -138,14 +138,14 @@ class Stream:
         return instance
 
     def _variant(self, index: int, opset: int) -> Rule:
-        """One of the patterns that the rule stands for; each is drawn in each opset that it is for."""
+        """One of the patterns that the rule expands to; each is drawn in each of its opsets."""
         variants = [one for one in self.rule.variants if opset in one.opset] or list(self.rule.variants)
         return variants[index // max(len(self.forms), 1) % len(variants)]
 
 
 def _hide(instance: Instance, dims: Dims) -> Instance:
-    """The same instance with some lengths of its inputs replaced by names, and nothing said of the outputs' shapes: rules must
-    do without these lengths, though they run with some.
+    """The same instance with names for some lengths of its inputs, and without the shapes of its outputs: rules must work
+    without these lengths, although the instance runs with numbers.
     """
     model = onnx.ModelProto()
     model.CopyFrom(instance.model)

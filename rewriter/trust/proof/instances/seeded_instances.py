@@ -32,7 +32,7 @@ def tests_of(rule: Rule, *, positive: bool) -> list[ast.Test]:
 
 
 def written_instance(rule: Rule, test: ast.Test) -> Instance:
-    """The model of a test as it stands there."""
+    """The model of a test, exactly as written."""
     settings = {(rule.code, name): default_value(value) for name, value in test.settings}
     model = onnx.ModelProto()
     model.CopyFrom(_read(test.before))
@@ -69,7 +69,7 @@ def _infos(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 
 
 def shapes(graph: onnx.GraphProto) -> list[list[int]]:
-    """All declared shapes, and those of initializers."""
+    """All declared shapes, and the shapes of initializers."""
     declared = [[d.dim_value for d in i.type.tensor_type.shape.dim] for i in _infos(graph)]
     return [*declared, *(list(t.dims) for t in graph.initializer)]
 
@@ -95,7 +95,7 @@ def _lengths(graph: onnx.GraphProto, dims: Dims) -> dict[int, int]:
 
 
 def resize(graph: onnx.GraphProto, lengths: Mapping[int, int], chance: Callable[[float], bool]) -> None:
-    """Replaces lengths in shapes, and in contents and attributes that may be shapes: `chance` says whether, of how likely."""
+    """Replaces lengths in shapes, and in contents and attributes that may be shapes; `chance` decides with a probability."""
     if all(old == new for old, new in lengths.items()):
         return
     for info in _infos(graph):
@@ -201,6 +201,6 @@ def _move(model: onnx.ModelProto, opsets: list[int], dims: Dims) -> None:
 
 
 def forget_output_shapes(graph: onnx.GraphProto) -> None:
-    """Leaves it to inference what shapes the outputs have."""
+    """Leaves the shapes of the outputs to inference."""
     for info in graph.output:
         info.type.tensor_type.ClearField("shape")

@@ -1,1 +1,1 @@
-"""Whether a rewritten model may be believed: the guard of `fix`, `--verify` and `compare`."""
+"""Whether a rewritten model is correct: the guard of `fix`, `--verify` and `compare`."""

@@ -1,8 +1,8 @@
-"""Whether a model whose batch was given a name computes for each half of a batch what it computed for it alone.
+"""Whether a model whose batch got a name computes for each half of a batch the same outputs as for that half alone.
 
-That a dimension flows through a graph is told from shapes, and shapes do not tell everything: a normalisation over the batch
-keeps its shape. So the model as it was runs on two feeds, the model as it is runs on both at once, and the results are held
-against each other. Where the dimension is not the first one, or the model before does not run, there is nothing to compare.
+Shapes show that a dimension flows through a graph, but they do not show everything: a normalisation over the batch keeps its
+shape. So the model before the change runs on two feeds, the model after it runs on both at once, and the outputs are compared.
+If the dimension is not the first one, or the model before does not run, there is nothing to compare.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ BOUND = Bound(ulps=64, rtol=1e-4, atol=1e-6)
 
 
 class BatchCheck:
-    """Checks rules that named a batch, and asks another check afterwards.
+    """Checks rules that named a batch, and then runs another check.
 
     Args:
         replay: runs the rules anew.
-        further: what else is verified; None for nothing.
+        further: the other verification; None for none.
     """
 
     def __init__(self, replay: Replay, further: Verify | None) -> None:
@@ -37,7 +37,7 @@ class BatchCheck:
         self._further = further
 
     def __call__(self, attempt: ReplayedRun, plan: Variation) -> Verification | Culprit | None:
-        """The rule that named a batch which does not flow; or what the other check says."""
+        """The rule that named a batch which does not flow, or the result of the other check."""
         for start, end in stretches(attempt.log.firings, lambda firing: firing.kind == "interface" and firing.rule):
             reason = self._differs(attempt, plan, start, end)
             if reason:
@@ -49,7 +49,7 @@ class BatchCheck:
             before, after = (state_after(number, attempt, plan, self._replay) for number in (start, end))
             return batch_difference(before, after) or ""
         except RewriterError:
-            return ""  # the model as it was does not run, or no inputs can be made up: nothing to compare with
+            return ""  # the model before does not run, or no inputs can be made up: nothing to compare with
 
 
 def _named(before: onnx.ModelProto, after: onnx.ModelProto) -> frozenset[str] | None:
@@ -70,13 +70,13 @@ def _named(before: onnx.ModelProto, after: onnx.ModelProto) -> frozenset[str] | 
 
 
 def batch_difference(before: Candidate, after: Candidate) -> str | None:
-    """What differs between a batch of two halves and the halves, where a model differs from another by the name of its batch.
+    """The difference between a batch of two halves and the halves, if two models differ in the name of their batch.
 
     Returns:
-        "" when nothing does; None when no batch was named, or random numbers are drawn.
+        "" if there is none; None if no batch was named, or the model draws random numbers.
 
     Raises:
-        RewriterError: the model as it was does not run, or no inputs can be made up.
+        RewriterError: the model before does not run, or no inputs can be made up.
     """
     named = _named(before.proto, after.proto)
     if named is None:
@@ -100,7 +100,7 @@ def batch_difference(before: Candidate, after: Candidate) -> str | None:
 
 
 def _stacked(feeds: list[Feed], named: frozenset[str]) -> Feed:
-    """Both feeds in one. Inputs without a batch must be the same in both, and are those of the first."""
+    """Both feeds in one. Inputs without a batch must be equal in both feeds; the result has the inputs of the first."""
     first, second = feeds[0], feeds[1]
     return {name: np.concatenate([first[name], second[name]]) if name in named else first[name] for name in first}
 

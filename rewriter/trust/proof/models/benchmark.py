@@ -1,9 +1,9 @@
-"""How long models take in ONNX Runtime: latencies, and what of it each node takes."""
+"""How long models take in ONNX Runtime: latencies, and the share of each node."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from rewriter.core.record import record
 from rewriter.trust.proof import judges, onnx_runtime
 from rewriter.trust.proof.judges import NoAnswer, RefusedError
 from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs, feed_sets, recorded_feed
-from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun, Outputs, runtime_version, runtimes
+from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun, Outputs, Ready, runtime_version, runtimes
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.trust.proof.native import NodeTime
 
@@ -27,7 +27,7 @@ class SingleRun:
     """A run.
 
     Attributes:
-        runtime: what ran the model, with its version.
+        runtime: the runtime of the model, with its version.
         feed, outputs: by name.
         seconds: that the run took.
     """
@@ -38,27 +38,35 @@ class SingleRun:
     seconds: float
 
 
-def single_run(candidate: Candidate, inputs: str | None, drawn: Candidate | None = None) -> SingleRun:
+def single_run(
+    candidate: Candidate, inputs: str | None, drawn: Candidate | None = None, consumer: tuple[str, Ready] | None = None
+) -> SingleRun:
     """Runs a model once.
 
     Args:
         candidate: the model.
         inputs: an .npz file; None generates inputs.
         drawn: a model that declares the shapes of generated inputs; None: `candidate`.
+        consumer: another runtime, by its name with its version, and what makes a model ready in it.
 
     Raises:
         Rejected: ONNX Runtime does not load it.
         RewriterError: no runtime runs it, or no inputs can be generated.
     """
     runtime = runtimes()[0]
-    run = _InRuntime(candidate) if runtime == onnx_runtime.NAME else ModelRun(candidate, runtime)
+    version = runtime_version(runtime) if consumer is None else consumer[0]
+    run: Callable[[Feed], Outputs]
+    if consumer is not None:
+        run = _InConsumer(candidate, consumer[1])
+    else:
+        run = _InRuntime(candidate) if runtime == onnx_runtime.NAME else ModelRun(candidate, runtime)
     if inputs is not None:
-        return _ran(run, recorded_feed(inputs, candidate.proto), runtime)
+        return _ran(run, recorded_feed(inputs, candidate.proto), version)
     refused: CannotRun | None = None
     for sets in feed_sets((drawn or candidate).proto):
         for feed in sets[0].choices():
             try:
-                return _ran(run, feed, runtime)
+                return _ran(run, feed, version)
             except CannotRun as error:
                 refused = refused or error
     raise refused or CannotRun("no inputs could be generated")
@@ -66,6 +74,17 @@ def single_run(candidate: Candidate, inputs: str | None, drawn: Candidate | None
 
 class Rejected(CannotRun):
     """ONNX Runtime does not load the model; the text has its error message."""
+
+
+class _InConsumer:
+    """A model in another runtime."""
+
+    def __init__(self, candidate: Candidate, ready: Ready) -> None:
+        self._names = [info.name for info in candidate.proto.graph.output]
+        self._session = ready(candidate.proto)
+
+    def __call__(self, feed: Feed) -> Outputs:
+        return dict(zip(self._names, self._session.run(self._names, feed), strict=True))
 
 
 class _InRuntime(ModelRun):
@@ -81,14 +100,14 @@ class _InRuntime(ModelRun):
             raise CannotRun(error.sentence(onnx_runtime.NAME)) from error
 
 
-def _ran(run: ModelRun, feed: Feed, runtime: str) -> SingleRun:
+def _ran(run: Callable[[Feed], Outputs], feed: Feed, version: str) -> SingleRun:
     start = time.perf_counter()
     outputs = run(feed)
-    return SingleRun(runtime_version(runtime), feed, outputs, time.perf_counter() - start)
+    return SingleRun(version, feed, outputs, time.perf_counter() - start)
 
 
 def described(value: Any) -> dict[str, Any]:
-    """What a tensor is, and what its numbers are: `dtype`, `shape`, and of numbers `min`, `max`, `mean`, `nan`, `inf`."""
+    """The type of a tensor and statistics of it: `dtype`, `shape`, and for numbers `min`, `max`, `mean`, `nan`, `inf`."""
     if not isinstance(value, np.ndarray):
         count = len(value) if hasattr(value, "__len__") else None
         return {"dtype": "none" if value is None else "map" if isinstance(value, dict) else "sequence", "shape": [count or 0]}
@@ -140,17 +159,17 @@ def benchmark(
     """Times models in turns.
 
     Args:
-        models: name, file, what is in it, and what says the shapes of made-up inputs.
+        models: name, file, content, and the source of the shapes of made-up inputs.
         inputs, runs, warmup, seconds, threads, optimize: as the options of `rewriter bench`.
 
     Raises:
-        RewriterError: ONNX Runtime is not there, or refuses a model.
+        RewriterError: ONNX Runtime is missing, or rejects a model.
     """
     if not onnx_runtime.installed():
         raise RewriterError(f"bench needs ONNX Runtime; install it with: {install('verify')}")
     feeds, first = [], None
     for _, _, candidate, drawn in models:
-        candidate.size()  # data outside of the folder are refused here; the runtime would follow them
+        candidate.size()  # rejects data outside of the folder; the runtime would follow them
         wanted = {info.name for info in declared_inputs(candidate.proto)}
         feed = first if first is not None and first.keys() == wanted else single_run(candidate, inputs, drawn).feed
         feeds.append(feed)

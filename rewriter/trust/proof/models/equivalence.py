@@ -1,10 +1,10 @@
-"""`fix --verify`: whether a rewritten model computes what it computed before, as far as its rules promise that.
+"""`fix --verify`: whether a rewritten model computes the same as before, as far as its rules promise this.
 
-Firings of kind exact and approx promise the same numbers. Each stretch of them is compared from its beginning to its end, so
-that what a repair before it or after it changes on purpose does not count. Where the numbers differ by more than the bounds of
-the stretch, the firing that did it is found by bisection. Repairs, lossy rules and rules on the interface announce a change:
-that numbers changed is reported, and whether the result runs at all. Whether they are now the framework's can be checked only
-against outputs that the framework computed; then, and only then, the findings say so.
+Firings of kind exact and approx promise the same outputs. Each stretch of them is compared from its beginning to its end, so
+intended changes of a repair before or after it do not count. If the outputs differ by more than the bounds of the stretch,
+bisection finds the firing that did it. Repairs, lossy rules and rules on the interface announce a change: the report has the
+change of the outputs, and whether the result runs at all. Whether the outputs are now the framework's can be checked only
+against outputs that the framework computed. Only then do the findings say so.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rewriter.trust.proof.models.output_agreement import (
 )
 from rewriter.trust.proof.models.validity import Candidate
 
-# A model that runs, with what it was given and what it answered: other states of it are compared with these answers.
+# A model that runs, with its inputs and outputs: other states of the model are compared with these outputs.
 
 RECORDED = "recorded"
 
@@ -42,10 +42,10 @@ SAYING = {
     LIMITS: " on inputs near the limits of the type",
     INFINITE: " on inputs with infinities and NaN",
 }
-"""What is added to a difference that ordinary numbers do not show."""
+"""Additions to a difference that ordinary inputs do not show."""
 
 MOST_BYTES_FOR_ALL = 1 << 28
-"""Of a model with its data, and of the inputs and outputs of one run, for which all sets of inputs are used."""
+"""Bytes of a model with its data, and of the inputs and outputs of one run, up to which all sets of inputs are used."""
 
 FEW_SETS = 3
 """Sets of inputs for a larger model."""
@@ -53,7 +53,7 @@ FEW_SETS = 3
 
 @record(frozen=True, slots=True)
 class RunAnswer:
-    """What a model answered to inputs of one sort."""
+    """The outputs of a model for inputs of one sort."""
 
     sort: str
     feed: Feed
@@ -61,15 +61,15 @@ class RunAnswer:
 
 
 class Baseline:
-    """The answers of a model.
+    """The outputs of a model.
 
     Attributes:
-        runtime: the best one that runs the model.
-        refused: why a better runtime does not; "" when there is none. Another model may run there and not here.
-        random: names of outputs that differ between two runs of the model itself; known as far as it was asked.
+        runtime: the best runtime that runs the model.
+        refused: why a better runtime does not run it; "" if none is better. Another model may run there and not here.
+        random: names of outputs that differ between two runs of the model itself, as far as they were compared.
 
     Raises:
-        RewriterError: it cannot be run, or no input for it can be had.
+        RewriterError: the model cannot be run, or there is no input for it.
     """
 
     def __init__(self, candidate: Candidate, inputs: str | None) -> None:
@@ -92,8 +92,8 @@ class Baseline:
         """How another model differs.
 
         Returns:
-            With a message where something exceeds the bound, or where the other model does not run on inputs on which this one
-            does; of several, that on the most ordinary inputs. Otherwise the largest difference on ordinary inputs.
+            With a message if something exceeds the bound, or if the other model does not run on inputs on which this one does;
+            of several, the difference on the most ordinary inputs. Otherwise the largest difference on ordinary inputs.
 
         Raises:
             GaveUp: the other model takes too long.
@@ -126,9 +126,9 @@ class Baseline:
         return ordinary
 
     def _find_random(self, bound: Bound) -> None:
-        """A model may draw random numbers; an output that differs from itself cannot be compared.
+        """Finds outputs that differ from themselves and cannot be compared, since a model may draw random numbers.
 
-        The same session is asked twice, since a generator with a seed begins anew in each session.
+        The same session runs twice, since a generator with a seed begins anew in each session.
         """
         self._asked_twice = True
         again = ModelRun(self._candidate, self.runtime)
@@ -139,9 +139,9 @@ class Baseline:
 
 
 def _answers(candidate: Candidate, runtime: str, inputs: str | None) -> list[RunAnswer]:
-    """Answers to the inputs of a file, or to made-up ones: of each set the first choice that the model accepts.
+    """Outputs for the inputs of a file, or for made-up inputs: of each set the first choice that the model accepts.
 
-    The ordinary set has to be accepted; of the others, a model may refuse some.
+    The model has to accept the ordinary set; it may reject some of the other sets.
     """
     run, model = ModelRun(candidate, runtime), candidate.proto
     if inputs is not None:
@@ -181,7 +181,7 @@ def _arrays(values: list[Any]) -> Iterator[Any]:
 
 
 class Verifier:
-    """Compares results of one model with what the model was."""
+    """Compares results of one model with the model before."""
 
     def __init__(self, rules: RuleSet, replay: Replay, inputs: str | None = None) -> None:
         """`inputs` is an .npz file with the model's inputs; None makes them up."""
@@ -191,11 +191,11 @@ class Verifier:
         self.framework = FrameworkOutputs(inputs) if inputs is not None else None
 
     def __call__(self, attempt: ReplayedRun, plan: Variation) -> Verification | Culprit:
-        """What the comparison shows, or the firing that broke a promise.
+        """The result of the comparison, or the firing that broke a promise.
 
         Args:
             attempt: the result.
-            plan: what it was made by.
+            plan: the variation that made the result.
         """
         return _NumberComparison(self, attempt, plan).verdict()
 
@@ -216,7 +216,7 @@ class _NumberComparison:
         self._found = Verification("not verified")
         self._random: list[str] = []
         self._differ = False
-        self._off: str | None = None  # what was said of recorded outputs, "" when they are matched
+        self._off: str | None = None  # the message about recorded outputs, "" if they match
 
     def verdict(self) -> Verification | Culprit:
         try:
@@ -262,7 +262,7 @@ class _NumberComparison:
         return None
 
     def _framework(self) -> Culprit | None:
-        """Compares the result with what the framework computed; a culprit when the model gave that before and does not now."""
+        """Compares the result with the framework's outputs; a culprit if the model had these before and does not now."""
         framework, end = self._verifier.framework, len(self._firings)
         if framework is None or not framework.recorded(self._state(end)):
             return None
@@ -274,7 +274,7 @@ class _NumberComparison:
         return None
 
     def _announced(self, announced: Sequence[Firing]) -> Culprit | None:
-        """What repairs, lossy and interface rules changed; a culprit when the model ran before and does not now."""
+        """The changes by repairs, lossy and interface rules; a culprit if the model ran before and does not now."""
         found, end = self._found, len(self._firings)
         says = f"as {_codes(announced)} {'says' if len({firing.rule for firing in announced}) == 1 else 'say'}"
         try:
@@ -323,7 +323,7 @@ class _NumberComparison:
         found.findings += (f"the result runs after {_codes(announced)}; the input did not run ({error}){compare}",)
 
     def _whose(self, announced: Sequence[Firing]) -> str:
-        """Whether the numbers are now the framework's, as far as it is known."""
+        """Whether the outputs are now the framework's, as far as it is known."""
         if self._off is not None or not any(firing.kind == "repair" for firing in announced):
             return ""
         return "; whether they are now the framework's was not checked"

@@ -1,9 +1,9 @@
-"""No rewritten model leaves worse than it came.
+"""No rewritten model is worse than its input.
 
-The result of a run is put before the judges of `validity`. Where one of them takes the input and refuses the result, the firing
-that did it is found by bisection over the number of firings, left out, and the rules run again without it; what else they do is
-kept. Tidying is judged as one firing more. The same is done for a firing after which the model loads and does not run any more
-(`running`), and for one after which the numbers differ though its rule promises that they do not (`agreement`).
+The result of a run goes through the checks of `validity`. If the input passes a check and the result fails it, the guard finds
+the firing that did it by bisection over the number of firings. The rules run again without this firing; their other changes are
+kept. Tidying counts as one more firing. The same is done for a firing after which the model loads and does not run any more
+(`running`), and for a firing after which the outputs differ though its rule promises that they do not (`agreement`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from rewriter.trust.proof.models.validity import JUDGES, Candidate
 
 # Running the rules on a model again, with some firings left out.
 #
-# Runs are deterministic: the first k firings of a run are those of a run that stops after k. So every state that the graph went
-# through can be had again from the file, and nothing has to be undone.
+# Runs are deterministic: the first k firings of a run are the firings of a run that stops after k. So every state of the graph
+# can be computed again from the file, and nothing has to be undone.
 
 Place = tuple[str, str, str]  # rule, place, root
 
 TIDYING = "tidying"
-"""What removes, after the last firing, that which nothing uses: in place of the code of a rule."""
+"""The removal of unused parts after the last firing: in place of the code of a rule."""
 
 
 @record(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class Variation:
 
 @record
 class ReplayedRun:
-    """A model after a run, the log of it, and how much unused was tidied away besides.
+    """A model after a run, the log of the run, and how many unused parts were also removed.
 
-    `failure_before` is why the model as it was failed on inputs on which this one runs.
+    `failure_before` is why the model before the run failed on inputs on which this one runs.
     """
 
     model: Model
@@ -69,7 +69,7 @@ class ReplayedRun:
 
     @property
     def steps(self) -> list[Firing]:
-        """What was done, in order: the firings, and the tidying as one more."""
+        """The steps in order: the firings, and the tidying as one more."""
         firings = self.log.firings
         if not self.tidied:
             return firings
@@ -78,7 +78,7 @@ class ReplayedRun:
 
     @cached_property
     def candidate(self) -> Candidate:
-        """The model as it is put before the judges."""
+        """The model in the form in which it is checked."""
         return Candidate(self.model)
 
 
@@ -109,7 +109,7 @@ def stretches(firings: Sequence[Firing], sort: Callable[[Firing], Hashable]) -> 
 
 
 def place_of(firing: Firing) -> Place:
-    """What `Variation.veto` knows a firing by."""
+    """The key of a firing in `Variation.veto`."""
     return firing.rule, firing.place, firing.root
 
 
@@ -118,11 +118,11 @@ def first_bad(good: int, bad: int, reason: str, ask: Callable[[int], str]) -> tu
 
     Args:
         good, bad: numbers of firings after which the state is good and bad, good < bad.
-        reason: what is wrong with the bad one.
-        ask: what is wrong with the state after so many firings, or "".
+        reason: the fault of the bad state.
+        ask: returns the fault of the state after so many firings, or "".
 
     Returns:
-        The number of the firing (from 1), and what is wrong after it.
+        The number of the firing (from 1), and the fault after it.
     """
     while bad - good > 1:
         middle = (good + bad) // 2
@@ -135,29 +135,29 @@ def first_bad(good: int, bad: int, reason: str, ask: Callable[[int], str]) -> tu
 
 
 MOST_CULPRITS = 16
-"""Firings that are taken back one by one; with more, the whole run is not to be trusted and the input is given back."""
+"""Firings that are rolled back one by one; if there are more, the whole run is not trusted and the input is returned."""
 
 MOST_OF_ONE_RULE = 3
-"""After so many culprits of one rule, all that it does to this model is taken back."""
+"""After so many culprits of one rule, all its changes to this model are rolled back."""
 
 MOST_RULES_TRIED = 12
-"""Rules that are left out one by one to see whether a model that is refused before and after were taken without one."""
+"""Rules left out one by one to find out whether a model that is rejected before and after would load without one of them."""
 
 Verify = Callable[[ReplayedRun, Variation], "Verification | Culprit | None"]
-"""Compares the numbers of a result; a culprit when they differ without leave, None when there is nothing to say of them."""
+"""Compares the outputs of a result; a culprit if they differ without permission, None if there is no verdict."""
 
 
 def guarded(first: ReplayedRun, replay: Replay, verify: Verify | None = None, *, runs_before: bool = False) -> ReplayedRun:
-    """The result of a run, or of as much of it as leaves the model at least as valid as it was.
+    """The result of a run, or of as much of the run as leaves the model at least as valid as it was.
 
     Args:
         first: the run.
         replay: runs anew, from a freshly loaded model.
-        verify: also compares numbers; its verdict is put into the log.
-        runs_before: also runs the model as it was, where the result runs: it may have loaded, and failed.
+        verify: also compares outputs; its verdict is put into the log.
+        runs_before: also runs the model before the run, if the result runs: it may have loaded, and failed.
 
     Returns:
-        `first` itself when nothing is wrong with it. Otherwise another attempt whose log tells what was rolled back.
+        `first` itself if nothing is wrong with it. Otherwise another attempt whose log has the firings that were rolled back.
     """
     if not first.steps:
         return first
@@ -178,7 +178,7 @@ class _Guard:
 
     @property
     def before(self) -> Candidate:
-        """The input, loaded when it is first needed: mostly the result passes everything and nobody asks."""
+        """The input, loaded when it is first needed: mostly the result passes every check and the input is not needed."""
         if self._before is None:
             self._before = self._replay(Variation(firings=0)).candidate
         return self._before
@@ -195,7 +195,7 @@ class _Guard:
     # --- finding -----------------------------------------------------------------------------------------------------------
 
     def _culprit(self, attempt: ReplayedRun) -> Culprit | None:
-        """What made this result less valid than the input, or its numbers others than promised."""
+        """The step that made this result less valid than the input, or its outputs different from the promise."""
         if not attempt.steps:
             return None
         culprit = None
@@ -215,9 +215,9 @@ class _Guard:
         return self._first_bad(attempt, reason, ask, f"{SESSION} does not run it: ")
 
     def _not_run(self, attempt: ReplayedRun) -> str | None:
-        """Why a result that loads does not run where the input ran; "" when it does, None when it was not run.
+        """Why a result that loads does not run although the input ran; "" if it runs, None if it was not run.
 
-        What an input is, a rule on the interface may change; then there are no inputs for both.
+        A rule on the interface may change the inputs; then there are no inputs for both.
         """
         candidate = attempt.candidate
         if candidate.loaded_by is None or any(firing.kind == "interface" for firing in attempt.log.firings):
@@ -243,7 +243,7 @@ class _Guard:
         return self._first_bad(attempt, f"{judge}: {reason}", ask)
 
     def _first_bad(self, attempt: ReplayedRun, reason: str, ask: Callable[[Candidate], str], words: str = "") -> Culprit:
-        """The step that turns a good state into a bad one; `ask` says what is wrong with a state, "" for nothing."""
+        """The step that turns a good state into a bad one; `ask` returns the fault of a state, "" for none."""
         plan, steps = _plan(self._culprits), attempt.steps
         number, why = first_bad(0, len(steps), reason, lambda number: ask(self._replay(plan.upto(number)).candidate))
         return Culprit(steps[number - 1], f"{words}{why}")
@@ -251,8 +251,8 @@ class _Guard:
     def _better_without(self, attempt: ReplayedRun) -> Culprit | None:
         """A rule without which the result would be more valid.
 
-        Where a judge refuses the input for one reason and the result for another, a repair may have been undone by a rule that
-        is wrong. Whether it was, only leaving rules out can tell: no state of the run need have been good.
+        If a check rejects the input for one reason and the result for another, a wrong rule may have undone a repair. Only
+        leaving rules out can show this, since perhaps no state of the run was good.
         """
         if self._tried_rules:
             return None
@@ -279,10 +279,10 @@ class _Guard:
     # --- ending ------------------------------------------------------------------------------------------------------------
 
     def _pardon(self, attempt: ReplayedRun) -> ReplayedRun:
-        """Puts back what need not have been taken.
+        """Restores firings that need not have been rolled back.
 
-        A state may have been bad for a moment only, until a later firing mended it, and then the firing before was blamed.
-        Where two rules are blamed, one may go on elsewhere once the other is let go; it is then taken back everywhere.
+        A state may have been bad only until a later firing repaired it, and then the firing before was blamed. If two rules are
+        blamed, one may fire again elsewhere once the other is restored; it is then rolled back everywhere.
         """
         for culprit in self._culprits[:-1]:
             others = [other for other in self._culprits if other is not culprit]

@@ -25,7 +25,7 @@ from rewriter.core.language.operator_traits import TRAITS
 from rewriter.core.onnxfile.write import write_file
 from rewriter.core.record import record, replace
 
-# Arrays in files of NumPy, which people give as inputs, outputs or weights, and what is said of damaged ones.
+# Arrays in files of NumPy, which people pass as inputs, outputs or weights, and the messages about damaged files.
 
 _NONE = "no .npy or .npz file"
 _ZIP = b"PK"
@@ -34,12 +34,12 @@ _HEADERS = {(1, 0): read_array_header_1_0, (2, 0): read_array_header_2_0}
 
 @contextmanager
 def opened_arrays(path: Path) -> Iterator[Any]:
-    """The array of an .npy file, or the `NpzFile` of an .npz file; its arrays are read when they are asked for.
+    """The array of an .npy file, or the `NpzFile` of an .npz file, whose arrays are read when they are used.
 
-    How much they take is known before: a file of some megabytes may stand for any number of gigabytes.
+    Their size is known before: a file of some megabytes may stand for any number of gigabytes.
 
     Raises:
-        RewriterError: the file, or what is asked of it, cannot be read, or takes more than the memory limit.
+        RewriterError: the file, or an array that is read from it, cannot be read, or takes more than the memory limit.
     """
     try:
         with open(path, "rb", opener=_not_waiting) as file:
@@ -64,12 +64,12 @@ def opened_arrays(path: Path) -> Iterator[Any]:
 
 
 def _not_waiting(path: str, flags: int) -> int:
-    """Opens a file; of a pipe, nobody waits for the other end."""
+    """Opens a file, without waiting for the other end of a pipe."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _check_size(file: BinaryIO, path: Path) -> None:
-    """Raises RewriterError where the headers of the arrays say that they are none, or take too much memory."""
+    """Raises RewriterError if the headers of the arrays are invalid, or declare too much memory."""
     most = budget.current().memory
     if file.read(len(_ZIP)) != _ZIP:
         file.seek(0)
@@ -85,7 +85,7 @@ def _check_size(file: BinaryIO, path: Path) -> None:
 
 
 def _declared(file: IO[bytes], available: int, name: str, *, whole: bool) -> int:
-    """Bytes of the array that begins here, by its header. Raises RewriterError if there is none, or less than it says."""
+    """Bytes of the array that begins here, by its header. Raises RewriterError if there is none, or less data than declared."""
     if (start := file.read(len(MAGIC_PREFIX) + 2))[: len(MAGIC_PREFIX)] != MAGIC_PREFIX:
         raise RewriterError(f"{name}: {_NONE if whole else 'no array of NumPy'}")
     read = _HEADERS.get((start[-2], start[-1]))
@@ -131,9 +131,9 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, force: bool) -> None:
 
 # Tensors made up for the inputs of a model: ordinary numbers, and the edges at which wrong rewrites show.
 #
-# The same model always gets the same: a draw depends on the position, name, type and shape of the input and on the number of
-# the draw. Small tensors are not left to chance. A small float tensor has both signs, several draws together go through all
-# edge values, and a tensor of integers or booleans with two elements holds two different ones.
+# The same model always gets the same tensors: a draw depends on the position, name, type and shape of the input and on the
+# number of the draw. Small tensors are not left to chance. A small float tensor has both signs, several draws together go
+# through all edge values, and a tensor of integers or booleans with two elements holds two different values.
 
 ORDINARY, POSITIVE, EDGES, LARGE, LIMITS, INFINITE = "ordinary", "positive", "edges", "large", "limits", "infinite"
 
@@ -259,7 +259,7 @@ def _uniform(random: np.random.Generator, slot: Slot, low: float, high: float) -
 
 
 def _signs(random: np.random.Generator, slot: Slot, first: int) -> Any:
-    """Both signs, as often; those of single numbers alternate with the position of the input."""
+    """Both signs, equally often; the signs of single numbers alternate with the position of the input."""
     size = prod(slot.shape)
     return np.reshape(random.permutation(1 - 2 * ((np.arange(size) + slot.position + first) % 2)), slot.shape)
 
@@ -319,22 +319,21 @@ _STYLES = tuple(_FLOATS)
 
 # Which inputs of a model have values that decide how large a tensor is, or how often something is computed.
 #
-# Any number may be given to the other inputs. The number 10^9 as the length of a dimension asks for more memory than there is,
-# and as the number of turns of a loop for more time. The search follows values, not shapes: `Reshape(y, Shape(x))` needs the
-# shape of `x` and none of its values.
+# The other inputs may have any value. A dimension of length 10^9 needs more memory than there is, and a loop of 10^9 turns more
+# time. The search follows values, not shapes: `Reshape(y, Shape(x))` needs the shape of `x` and none of its values.
 
 SHAPE_ONLY = frozenset({"Shape", "Size", "ConstantOfShape", "EyeLike", "RandomNormalLike", "RandomUniformLike"})
-"""Operators whose results hold nothing of the values of their operands."""
+"""Operators whose results do not depend on the values of their operands."""
 
 VALUE_OPERANDS = {**{op: known.sizes for op, known in TRAITS.items() if known.sizes}, "Loop": (0,)}
 """Operands that decide sizes, or turns. An operator that is not of ONNX itself may have such operands anywhere."""
 
 _ONNX = ("", "ai.onnx", "ai.onnx.ml")
-_BODIES = (onnx.AttributeProto.UNDEFINED, onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)  # old models say no type
+_BODIES = (onnx.AttributeProto.UNDEFINED, onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)  # old models have no type
 
 
 def sizing_inputs(model: onnx.ModelProto, names: Iterable[str]) -> frozenset[str]:
-    """Those of these inputs whose values reach an operand that decides a size."""
+    """The inputs in `names` whose values reach an operand that decides a size."""
     if not any(map(_may_decide, model.graph.node)):
         return frozenset()
     return frozenset(name for name in names if _decides(model.graph, {name}))
@@ -348,7 +347,7 @@ def _may_decide(node: onnx.NodeProto) -> bool:
 
 
 def _decides(graph: onnx.GraphProto, reached: set[str]) -> bool:
-    """Whether a value in `reached` decides a size in the graph; adds to `reached` what these values lead to."""
+    """Whether a value in `reached` decides a size in the graph; adds the values that follow from it to `reached`."""
     decides = False
     for node in graph.node:
         bodies = [body for attribute in node.attribute for body in (attribute.g, *attribute.graphs) if body.node or body.output]
@@ -371,10 +370,11 @@ def _decides(graph: onnx.GraphProto, reached: set[str]) -> bool:
 Feed = Mapping[str, Any]
 
 SIZES = ((2, 2), (1, 1), (2, 8), (1, 16), (1, 64), (1, 224))
-"""What unknown dimensions are tried with: the first one of an input, and the others."""
+"""The sizes that unknown dimensions are tried with: the first one of an input, and the others."""
 
 STYLES = ((ORDINARY, 1), (POSITIVE, 1), (EDGES, 3), (LARGE, 1), (LIMITS, 2), (INFINITE, 3))
-"""What a model is run on: the sorts of numbers, and how many feeds of each a model with small inputs gets; others get one."""
+"""The inputs that a model runs on: the sorts of numbers, and how many feeds of each a model with small inputs gets; other
+models get one."""
 
 MOST_OF_SMALL = 1024
 """Elements of a small input."""
@@ -386,7 +386,7 @@ _INDICES = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
 
 
 def declared_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    """What a caller has to give: the graph inputs that no initializer stands for."""
+    """The inputs that a caller has to pass: the graph inputs without an initializer."""
     initializer_names = {tensor.name for tensor in model.graph.initializer} | {
         s.values.name for s in model.graph.sparse_initializer
     }
@@ -399,8 +399,8 @@ class FeedSet:
 
     Attributes:
         sort: one of the styles of `drawn_values`.
-        choices: the same floats with one choice of integers after the other: a model may refuse an integer that is no place of
-            an axis. They are drawn when they are asked for.
+        choices: the same floats with one choice of integers after the other: a model may reject an integer that is no place of
+            an axis. The choices are drawn when they are needed.
     """
 
     sort: str
@@ -410,8 +410,8 @@ class FeedSet:
 def feed_sets(model: onnx.ModelProto) -> Iterator[list[FeedSet]]:
     """Lists of feed sets, one list for each choice of the unknown dimensions; the first set of a list holds ordinary numbers.
 
-    What a model declares of its inputs is not enough to be sure that it runs on them; the lists are to be tried one after the
-    other. The same model always gets the same.
+    The declared inputs of a model do not guarantee that it runs on them, so the lists are to be tried one after the other. The
+    same model always gets the same lists.
 
     Raises:
         RewriterError: an input is no tensor, has no known rank or element type, or would be too large.
@@ -427,7 +427,7 @@ def feed_sets(model: onnx.ModelProto) -> Iterator[list[FeedSet]]:
 
 
 def random_feeds(model: onnx.ModelProto) -> Iterator[list[Feed]]:
-    """Of the lists of `feed_sets` two feeds of ordinary numbers each: some below zero, and none.
+    """Two feeds of ordinary numbers from each of the lists of `feed_sets`: one with numbers below zero, and one without.
 
     Raises:
         RewriterError: an input is no tensor, has no known rank or element type, or would be too large.
@@ -437,7 +437,7 @@ def random_feeds(model: onnx.ModelProto) -> Iterator[list[Feed]]:
 
 
 class _Slots:
-    """The inputs of a model, with what it takes to draw a style of values for them."""
+    """The inputs of a model, with the data to draw a style of values for them."""
 
     def __init__(self, model: onnx.ModelProto, infos: Sequence[onnx.ValueInfoProto], shapes: Sequence[tuple[int, ...]]) -> None:
         self._model = model
@@ -448,7 +448,7 @@ class _Slots:
         self._bounded: list[Slot] | None = None
 
     def of(self, style: str) -> list[Slot]:
-        """Ordinary numbers fit everywhere; what bounds others is looked up in the whole model, once they are wanted."""
+        """Ordinary numbers fit everywhere; the bounds of other numbers are looked up in the whole model when needed."""
         if style in (ORDINARY, POSITIVE):
             return self._plain
         if self._bounded is None:
@@ -468,7 +468,7 @@ def _draws(shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple[str, int]]:
 
 
 def _choices(every: _Slots, style: str, turn: int) -> Iterator[Feed]:
-    """What is drawn; should the model refuse it, the same with integers that are more likely places of an axis, or divisors."""
+    """The drawn values; in case the model rejects them, also the same with integers that are likelier indices or divisors."""
     slots = every.of(style)
     values = {slot.name: draw(slot, style, turn) for slot in slots}
     yield values
@@ -480,9 +480,9 @@ def _choices(every: _Slots, style: str, turn: int) -> Iterator[Feed]:
 
 
 def recorded_feed(path: str, model: onnx.ModelProto) -> Feed:
-    """The inputs of a model in an .npz file, under their names, or these with `in_` before them.
+    """The inputs of a model in an .npz file, under their names, or under their names with `in_` in front.
 
-    Where a file calls its inputs `in_...` otherwise, and has as many as the model, they are in order.
+    If a file has other names `in_...`, and as many as the model has inputs, the inputs are in order.
 
     Raises:
         RewriterError: the file cannot be read, or lacks an input.
@@ -512,6 +512,6 @@ def _shape(info: onnx.ValueInfoProto, first: int, other: int) -> tuple[int, ...]
     dims = tensor.shape.dim
     known = [dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in dims]
     shape = tuple((first if i == 0 else other) if size is None else size for i, size in enumerate(known))
-    if prod([size or 1 for size in shape]) > MOST_ELEMENTS:  # NumPy refuses 0 x 2**63, too
+    if prod([size or 1 for size in shape]) > MOST_ELEMENTS:  # NumPy also rejects 0 x 2**63
         raise RewriterError(f"no value is generated for input {info.name!r}: its shape is {'x'.join(map(str, shape))}")
     return shape

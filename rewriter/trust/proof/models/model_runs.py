@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import onnx
@@ -26,13 +26,23 @@ if TYPE_CHECKING:
     from rewriter.trust.proof.oracles import Refusal
 
 MOST_BYTES_FOR_REFERENCE = 1 << 25
-"""Of a model that is run by onnx.reference, which is made for tests of single operators and slow."""
+"""Bytes of a model that is run by onnx.reference, which is slow and made for tests of single operators."""
 
 Outputs = dict[str, Any]
 
 
+class Runs(Protocol):
+    """A model made ready in a runtime."""
+
+    def run(self, names: list[str], feed: Feed, /) -> Sequence[Any]: ...
+
+
+Ready = Callable[[onnx.ModelProto], Runs]
+"""Makes a model ready in a runtime other than `runtimes()`."""
+
+
 class CannotRun(RewriterError):
-    """A model is refused by a runtime, or fails in it; the text names the runtime."""
+    """A runtime rejects a model, or fails in it; the text names the runtime."""
 
 
 class GaveUp(CannotRun):
@@ -40,15 +50,15 @@ class GaveUp(CannotRun):
 
 
 class ModelRun:
-    """A model made ready in a runtime.
+    """A model loaded in a runtime.
 
     Args:
         runtime: one of `runtimes()`.
-        judge: which ONNX Runtime. With its optimizations off the operators alone decide the numbers, which is what two models
-            are compared by; `SESSION` gives the numbers that users get.
+        judge: which ONNX Runtime. With its optimizations off, the operators alone decide the outputs; two models are compared
+            by such outputs. `SESSION` computes the outputs that users get.
 
     Raises:
-        CannotRun: the runtime refuses it, or it is too large for it.
+        CannotRun: the runtime rejects the model, or the model is too large for it.
     """
 
     def __init__(self, candidate: Candidate, runtime: str, judge: str = PLAIN) -> None:
@@ -125,21 +135,21 @@ def values_of(model: onnx.ModelProto, inputs: Mapping[str, Array], oracle: str) 
     return {name: found[name] for name in names if isinstance(found[name], np.ndarray)}
 
 
-# Whether a model runs: to be loaded is not enough. Asked of a result where the model as it was ran, and of a model in a check.
+# Whether a model runs, since loading is not enough. This is checked for a result if its input ran, and for a model in a check.
 #
 # A runtime infers shapes when it loads a model, and meets values only when it runs it: a Reshape to a wrong number of elements,
-# an index outside of its axis, a broadcast that does not fit. So a result is run once on ordinary inputs. Where that fails, the
-# model as it was is run on the same inputs; made-up inputs that do not fit are refused by both.
+# an index outside of its axis, a broadcast that does not fit. So a result is run once on ordinary inputs. If that fails, the
+# model before the run is run on the same inputs; both models reject made-up inputs that do not fit.
 #
 # This happens by default to models that changed, so it is bounded: the size of the model and its inputs, and the time of a run.
-# And it happens in a child, since a kernel that meets a value which it does not bear may end the process.
+# It happens in a child, since a kernel that cannot handle a value may end the process.
 #
 # In a check there is no other state of the model to compare with, and made-up inputs may be at fault themselves. A failure is a
-# finding where it is the same on all of them and the model leaves nothing to be made up wrongly: its inputs are floats of
+# finding if it is the same on all of them and the model leaves nothing to be made up wrongly: its inputs are floats of
 # declared shapes, and no operator in it computes a shape from values or rejects values. Any other failure is only a note.
 
 MOST_BYTES = 1 << 24
-"""Of a model with its data that is run by default."""
+"""Bytes of a model, with its data, that is run by default."""
 
 MOST_BYTES_OF_INPUTS = 1 << 22
 
@@ -147,18 +157,18 @@ SECONDS = 5.0
 """A run that takes longer is ended, and nothing is concluded from it."""
 
 SECONDS_OF_CHECK = 2.0
-"""For all runs of a model in a check together; where they take longer, nothing is concluded."""
+"""For all runs of a model in a check together; if they take longer, nothing is concluded."""
 
 _FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 _BY_VALUE = frozenset(("NonZero", "NonMaxSuppression", "Compress", "Unique", "If", "Loop", "OneHotEncoder"))
-"""Operators that compute the shape of an output, or whether they fail, from values: of made-up ones, nobody knows."""
+"""Operators that compute the shape of an output, or fail, depending on values; made-up values prove nothing for them."""
 
 
 class Running:
     """Runs states of one model on ordinary inputs.
 
     Args:
-        before: the model as it was; asked for only when a result does not run.
+        before: the model before the run; loaded only if a result does not run.
     """
 
     def __init__(self, before: Callable[[], Candidate]) -> None:
@@ -167,14 +177,14 @@ class Running:
         self._good: Feed | None = None
 
     def failure_before(self) -> str:
-        """Why the model as it was failed on inputs on which a result ran; "" when it ran, or gave no answer."""
+        """Why the model before failed on inputs on which a result ran; "" if it ran, or gave no answer."""
         return "" if self._good is None else _run(self._before(), self._good) or ""
 
     def refusal(self, candidate: Candidate) -> str | None:
-        """Why a state of the model does not run on inputs on which it ran as it was.
+        """Why a state of the model does not run on inputs on which the model before ran.
 
         Returns:
-            "" when it runs; None when it was not run, or neither ran.
+            "" if it runs; None if it was not run, or neither ran.
         """
         try:
             for feed in self._feeds(candidate):
@@ -239,12 +249,12 @@ class RunFailure:
 
     @property
     def refusal(self) -> str:
-        """What stands for a refusal, of a certain failure."""
+        """The message of a certain failure, in the form of a rejection by a runtime; "" for an uncertain one."""
         return f"{RUN_FAILURE}{self.reason}" if self.certain else ""
 
     @property
     def note(self) -> str:
-        """What is noted of an uncertain one."""
+        """The note about an uncertain failure."""
         advice = "the inputs may be the cause; `rewriter check --expect FILE.npz` runs it on other inputs"
         return "" if self.certain else f"ONNX Runtime loads it, and it fails on generated inputs: {self.reason}; {advice}"
 
@@ -296,9 +306,9 @@ def _varied_feeds(model: onnx.ModelProto) -> Iterator[Feed]:
 
 
 def _inputs_may_be_at_fault(model: onnx.ModelProto, reason: str) -> bool:
-    """Whether inputs that are as the model declares them could differ from made-up ones in more than their floats.
+    """Whether inputs as declared by the model could differ from made-up ones in more than their floats.
 
-    They may differ in the batch where it is no part of the reason, which a long one does not show.
+    They may also differ in the batch. A long reason is cut, and does not show whether the batch is part of it.
     """
     for info in declared_inputs(model):
         tensor = info.type.tensor_type

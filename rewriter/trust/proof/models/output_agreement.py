@@ -1,7 +1,7 @@
-"""Whether two models say the same: outputs of whole models compared.
+"""Whether two models agree: outputs of whole models compared.
 
-A difference counts against the largest finite number of the same output, not against its own place: behind the first layers a
-place near zero holds what two large numbers leave of each other, and its relative error says nothing. NaN agrees with NaN at
+A difference counts relative to the largest finite number of the same output, not to the value at its own place: behind the
+first layers a value near zero is the rest of two large numbers, and its relative error means nothing. NaN agrees with NaN at
 the same place and with nothing else; infinity agrees with infinity of the same sign; 0 agrees with -0.
 """
 
@@ -26,7 +26,7 @@ PROMISING = frozenset({"exact", "approx"})
 """Kinds of rules that promise the same outputs, up to a bound."""
 
 ULPS = 2
-"""What one firing of kind exact may change."""
+"""The allowed change by one firing of kind exact."""
 
 MOST_FIRINGS = 10
 """The bounds of firings add up, but to no more than so many times the largest one."""
@@ -36,16 +36,17 @@ OTHER_TENSOR = "has another type or shape:"
 """How a difference begins that is not one of values."""
 
 OVERFLOWING = 1e30
-"""A bound on finite numbers asks nothing of larger ones: the sums behind them may have overflowed."""
+"""A bound on finite numbers does not limit larger numbers: the sums behind them may have overflowed."""
 
 
 @record(frozen=True, slots=True)
 class Bound:
     """How far outputs may differ: units in the last place, relative and absolute, which add up.
 
-    `eps` is that of the coarsest floating point type in which the model computes: an output of type float may come out of
+    `eps` belongs to the coarsest floating point type in which the model computes: an output of type float may come out of
     float16, and ONNX Runtime rounds to float16 between some nodes and not between others. `approximate` is a bound of rules of
-    kind approx, and `finite` compares only the places where the outputs before are finite and below 1e30.
+    kind approx, and `finite` compares only the places where the outputs before are finite and below 1e30. With
+    `loose` types and shapes may differ: some consumers have but one type, or no scalars.
     """
 
     ulps: float = 0.0
@@ -54,16 +55,17 @@ class Bound:
     eps: float = 0.0
     approximate: bool = False
     finite: bool = False
+    loose: bool = False
 
 
 @record(frozen=True, slots=True)
 class OutputDifference:
-    """How an output of one model differs from that of another.
+    """How an output of one model differs from the same output of another.
 
     Attributes:
         output: its name.
-        largest: the largest absolute difference; infinite where there is no number for it.
-        message: what exceeds the bound, "" when nothing does.
+        largest: the largest absolute difference; infinite if it is not a number.
+        message: the difference that exceeds the bound, "" if none does.
     """
 
     output: str
@@ -122,6 +124,8 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _arrays(name: str, old: np.ndarray[Any, Any], new: np.ndarray[Any, Any], bound: Bound) -> OutputDifference:
+    if bound.loose and old.size == new.size and new.dtype.kind in "biuf":
+        new = new.reshape(old.shape).astype(old.dtype)
     if old.dtype != new.dtype or old.shape != new.shape:
         kinds = (f"{array.dtype}{list(array.shape)}" for array in (new, old))
         return OutputDifference(name, np.inf, f"{OTHER_TENSOR} {' instead of '.join(kinds)}")
@@ -155,7 +159,7 @@ def _arrays(name: str, old: np.ndarray[Any, Any], new: np.ndarray[Any, Any], bou
 
 
 def _eps(dtype: np.dtype[Any]) -> float:
-    """The distance from 1 to the next number; 0 for what is no floating point type."""
+    """The distance from 1 to the next number; 0 for all other types than floating point."""
     import ml_dtypes
 
     try:
@@ -164,7 +168,7 @@ def _eps(dtype: np.dtype[Any]) -> float:
         return 0.0
 
 
-# Outputs that the framework computed, in the .npz file that also holds the inputs: what a repair is measured by.
+# Outputs that the framework computed, in the .npz file that also holds the inputs: repairs are measured by them.
 
 BOUND = Bound(rtol=2e-3, atol=1e-4)
 """A framework has other kernels."""
@@ -199,7 +203,7 @@ class FrameworkOutputs:
         return found
 
     def missing(self, candidate: Candidate) -> str:
-        """What a file without any output of the model should hold, and what it does."""
+        """The outputs that a file without any output of the model should hold, and the ones that it holds."""
         names = [output.name for output in candidate.proto.graph.output]
         expected = " or ".join(dict.fromkeys(("out_0", *map(repr, names[:SHOWN_NAMES]))))
         found = ", ".join(map(repr, sorted(self._arrays)[:SHOWN_NAMES])) or "none"
@@ -227,9 +231,9 @@ def _as(value: Any, wanted: Any) -> Any:
     return value.astype(wanted.dtype) if isinstance(value, np.ndarray) and value.dtype != wanted.dtype else value
 
 
-# Whether two runs agree, by what the rule promised.
+# Whether two runs agree as closely as the rule promised.
 #
-# NaN agrees with NaN whatever its bits, and with nothing else; zeros of either sign agree. Element types and shapes must match.
+# NaN agrees with every NaN, and with nothing else; zeros of either sign agree. Element types and shapes must match.
 
 _INTEGERS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
@@ -239,7 +243,7 @@ class RunBound:
     """How far results may be off: `ulps` units in the last place, or |a - b| <= atol + rtol * |b|.
 
     `scale` measures rtol against the largest magnitude of the tensor, since a sum that cancels has no relative precision. No
-    rtol asks for more than 16 units in the last place of the element type. Integers are equal, unless atol allows whole steps.
+    rtol requires more than 16 units in the last place of the element type. Integers are equal, unless atol allows whole steps.
     """
 
     ulps: int = ULPS
@@ -273,7 +277,7 @@ def compare(before: Mapping[str, Array], after: Mapping[str, Array], bound: RunB
 
 
 def difference(wanted: Array, found: Array, bound: RunBound) -> tuple[str, float]:
-    """What is wrong with `found`, "" for nothing; and the largest error."""
+    """The fault of `found`, "" if it has none; and the largest error."""
     if wanted.dtype != found.dtype:
         return f"has the element type {found.dtype} instead of {wanted.dtype}", 0.0
     if wanted.shape != found.shape:
@@ -291,7 +295,7 @@ def difference(wanted: Array, found: Array, bound: RunBound) -> tuple[str, float
 
 
 def _near(wanted: Array, found: Array, bound: RunBound, rtol: float) -> tuple[str, float]:
-    """What was NaN must not become a number; of what has overflowed nothing is asked."""
+    """A NaN must not become a number; values that have overflowed are not compared."""
     finite = np.isfinite(wanted) & (np.abs(wanted) < 1e30)
     with np.errstate(all="ignore"):
         size = np.max(np.abs(wanted[finite]), initial=0.0) if bound.scale else np.abs(wanted)
@@ -314,7 +318,7 @@ def _ulps(wanted: Array, found: Array, most: int) -> tuple[str, float]:
 
 
 def _distance(one: Array, other: Array) -> Array:
-    """Representable numbers between two, element by element; as floating point, which is exact where it matters."""
+    """Representable numbers between two, element by element; as floating point, which is exact for small distances."""
     first, second = _rank(one), _rank(other)
     apart = (np.maximum(first, second) - np.minimum(first, second)).astype(np.float64)
     exact = np.asarray(one == other)
@@ -322,7 +326,7 @@ def _distance(one: Array, other: Array) -> Array:
 
 
 def _rank(values: Array) -> Array:
-    """The place of each number among all numbers of its type, from the least: bit patterns in the order of what they mean."""
+    """The place of each number among all numbers of its type, from the least: bit patterns in the order of their values."""
     bits = np.ascontiguousarray(values).view(_INTEGERS[values.dtype.itemsize]).astype(np.int64)
     least = np.int64(np.iinfo(np.int64).min)
     ordered = np.where(bits < 0, np.int64(np.iinfo(_INTEGERS[values.dtype.itemsize]).min) - bits, bits)

@@ -1,11 +1,11 @@
-"""How valid a model is: which of its judges take it.
+"""How valid a model is: which checks it passes.
 
-A model that needs repair is one that some judge refuses, so no judge alone decides what a good result is. A result is *at least
-as valid* as its input when every judge that takes the input takes the result.
+A model that needs repair fails some check, so no check alone decides whether a result is good. A result is *at least as valid*
+as its input if it passes every check that the input passes.
 
-ONNX Runtime is two of the judges. Users have it with its default optimizations, which some models do not survive, so it is
-asked with these first. A model that loads with them is taken to load without. One that does not is also asked without: a wrong
-model is another matter than a wrong optimization.
+ONNX Runtime is two of the checks. Users have it with its default optimizations, which some models do not survive, so it
+loads a model with these first. A model that loads with them counts as loading without. A model that does not is also loaded
+without them: a wrong model is another matter than a wrong optimization.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from rewriter.trust.proof.judges import CHECKER, FULL_CHECK, PLAIN, SESSION, Ref
 T = TypeVar("T")
 
 MOST_BYTES = 2**30
-"""Of a model with its external data that is loaded into ONNX Runtime."""
+"""Bytes of a model, with its external data, that is loaded into ONNX Runtime."""
 
 MOST_BYTES_OPTIMIZED = onnx_runtime.MODERATE
-"""Of a model with its external data that is loaded with the default optimizations, which may copy the weights more than once;
-of a larger one, which is loaded without, the weights are mapped into memory."""
+"""Bytes of a model, with external data, that is loaded with the default optimizations, which may copy the weights repeatedly;
+a larger model is loaded without them, and its weights are mapped into memory."""
 
 MOST_BYTES_KEPT = 1 << 24
-"""Of a model that is kept in ONNX Runtime after it was loaded, to be run."""
+"""Bytes of a model that is kept in ONNX Runtime after it was loaded, to be run."""
 
 WRITTEN = "writing"
 RUNTIME = (SESSION, PLAIN)
@@ -47,14 +47,14 @@ JUDGES = (WRITTEN, CHECKER, FULL_CHECK, *RUNTIME)
 
 
 class Candidate:
-    """A model whose validity is asked. Every judge is asked once, and only when its answer is needed.
+    """A model whose validity is checked. Every check runs once, and only when its result is needed.
 
     Attributes:
-        unanswered: judges that were asked, or would have been, and did not say: a sentence of each.
+        unanswered: checks that ran, or should have run, and have no result: a sentence for each.
     """
 
     def __init__(self, model: Model, data: bytes | None = None) -> None:
-        """`data`: the bytes of the model, where they are known and nothing is left out of them."""
+        """`data`: the bytes of the model, if they are known and complete."""
         self.model = model
         self._outline = None if data is None else Outline(data, {})
         self._answers: dict[str, str | None] = {}
@@ -62,15 +62,15 @@ class Candidate:
         self.unanswered: dict[str, str] = {}
 
     def session(self, judge: str | None = None) -> Session:
-        """The model in ONNX Runtime, ready to run; that of a small model is made once.
+        """The model in ONNX Runtime, ready to run; the session of a small model is made once.
 
         Args:
             judge: `SESSION`, or `PLAIN` for what the operators compute, apart from what optimizations make of them; None: as
                 users have it, but a large model with optimizations off.
 
         Raises:
-            RefusedError: ONNX Runtime refuses it.
-            NoAnswer: it does not say.
+            RefusedError: ONNX Runtime rejects the model.
+            NoAnswer: ONNX Runtime has no result.
             RewriterError: the model cannot be written.
         """
         judge = judge or (PLAIN if self.too_large(MOST_BYTES_OPTIMIZED) else SESSION)
@@ -97,15 +97,15 @@ class Candidate:
 
     @property
     def serialised(self) -> bytes | None:
-        """The bytes of the model, where it was written for the judges with nothing left out."""
+        """The bytes of the model, if it was written for the checks with nothing left out."""
         return None if self._outline is None or self._outline.files else self._outline.data
 
     @property
     def outline(self) -> Outline:
-        """What the judges get: of a large model without its weights.
+        """The model for the checks: a large model is without its weights.
 
         Raises:
-            RewriterError: it cannot be written.
+            RewriterError: the model cannot be written.
         """
         if self._outline is None:
             self._outline = _written(self.model.outline)
@@ -113,10 +113,10 @@ class Candidate:
 
     @property
     def proto(self) -> onnx.ModelProto:
-        """What the outline says, to be looked at.
+        """The outline as a parsed model.
 
         Raises:
-            RewriterError: it cannot be written.
+            RewriterError: the outline cannot be written.
         """
         proto: onnx.ModelProto = onnx.ModelProto.FromString(self.outline.data)
         return proto
@@ -138,7 +138,7 @@ class Candidate:
         return [reference for reference in found if reference.location not in self.outline.files]
 
     def refusal(self, judge: str) -> str | None:
-        """Why a judge refuses the model; "" when it takes it, None when it cannot be asked."""
+        """Why a check rejects the model; "" if the model passes, None if the check has no result."""
         if judge not in self._answers:
             if judge == PLAIN and self.refusal(SESSION) == "":
                 return ""
@@ -147,18 +147,18 @@ class Candidate:
 
     @property
     def loaded_by(self) -> str | None:
-        """ONNX Runtime as it loads the model: `SESSION`, or `PLAIN` where only that does; None where neither does."""
+        """How ONNX Runtime loads the model: `SESSION`, or `PLAIN` if only that does; None if neither does."""
         return next((judge for judge in RUNTIME if self.refusal(judge) == ""), None)
 
     def runtime_refusal(self) -> str | None:
-        """Why ONNX Runtime refuses the model, and whether it does so only with its optimizations; as `refusal` otherwise."""
+        """Why ONNX Runtime rejects the model, and whether only its optimizations are the cause; otherwise like `refusal`."""
         reason, plain = self.refusal(SESSION), self.refusal(PLAIN)
         if reason and plain == "":
             return f"{reason} (with its default optimizations only: with optimizations off it loads the model)"
         return plain if reason is None else reason
 
     def not_loaded(self) -> str:
-        """What ONNX Runtime was not asked since the model is large: a sentence, "" mostly."""
+        """A sentence about the loading that was left out since the model is large; "" mostly."""
         if self.refusal(SESSION) is None and (why := self.too_large()):
             return f"not loaded into ONNX Runtime: {why}"
         if self.refusal(SESSION) is None and (why := self.too_large(MOST_BYTES_OPTIMIZED)):
@@ -167,22 +167,22 @@ class Candidate:
 
     @property
     def answers(self) -> list[tuple[str, str | None]]:
-        """What the judges said that were asked so far."""
+        """The results of the checks that have run so far."""
         return [(judge, self._answers[judge]) for judge in JUDGES if judge in self._answers]
 
     def first_refusal(self, judges: Sequence[str] = JUDGES) -> tuple[str, str] | None:
-        """The first of these judges that refuses the model, with its reason."""
+        """The first of these checks that rejects the model, with its reason."""
         return next(((judge, reason) for judge in judges if (reason := self.refusal(judge))), None)
 
     def worse_than(self, other: Candidate) -> tuple[str, str] | None:
-        """The first judge that takes `other` and refuses this model, with its reason."""
+        """The first check that passes `other` and rejects this model, with its reason."""
         return next(
             ((judge, reason) for judge in JUDGES if (reason := self.refusal(judge)) and other.refusal(judge) == ""), None
         )
 
     @cached_property
     def expands(self) -> str:
-        """Why judges do not get to see the model: that its functions stand for too much; "" mostly."""
+        """Why the checks do not get the model: its functions expand to too much; "" mostly."""
         if not getattr(self.model.graph, "functions", ()):
             return ""
         from rewriter.core.onnxfile.expansion import TOLD, expands_too_much
@@ -193,7 +193,7 @@ class Candidate:
         """Bytes of the model with its external data.
 
         Raises:
-            RewriterError: it cannot be written, or its data are not where they should be.
+            RewriterError: the model cannot be written, or its data are not in their place.
         """
         files = {reference.location for reference in self.references}
         return len(self.outline.data) + sum(self.outline.files.values()) + sum(map(self._size, files))
@@ -247,7 +247,7 @@ class Candidate:
         return ""
 
     def _answer(self, judge: str, ask: Callable[[], str]) -> str | None:
-        """What `ask` says; a process that ended says that the model is refused."""
+        """The result of `ask`; a process that ended counts as a rejection of the model."""
         try:
             return ask()
         except (RefusedError, Crashed) as error:
@@ -275,9 +275,9 @@ class Candidate:
 
     @contextmanager
     def _folder(self) -> Iterator[Path]:
-        """A folder with files of the size of the external data with nothing in them.
+        """A folder with blank files of the size of the external data.
 
-        A judge looks for these files beside the model, where the result may not be written yet, and never into them.
+        A check looks for these files next to the model, where the result may not be written yet, and never reads them.
         """
         with temporary_folder() as folder:
             self.outline.put_files(folder)

@@ -1,6 +1,6 @@
-"""What is made of a counterexample: as small as it stays one, with the condition that a rule lacks, on paper.
+"""The written form of a counterexample: as small as possible, with the condition that the rule lacks.
 
-`verify_rule` finds it; what is written here lets its reader run it without `rewriter`.
+`verify_rule` finds it; the text lets its reader run it without `rewriter`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _smaller(instance: Instance) -> Iterator[Instance]:
 
 
 def _fewer_outputs(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
-    """Without one of the outputs and what only it needs."""
+    """The graph without one of the outputs and the nodes that only it needs."""
     whole = Whole(model)
     for position in range(len(model.graph.output) if len(model.graph.output) > 1 else 0):
         copy = onnx.ModelProto()
@@ -79,7 +79,7 @@ def _fewer_outputs(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
 
 
 def _shorter(instance: Instance, old: int, new: int) -> Instance:
-    """With one length replaced wherever it stands."""
+    """The instance with one length replaced everywhere."""
     copy = onnx.ModelProto()
     copy.CopyFrom(instance.model)
     resize(copy.graph, {old: new}, lambda likely: likely > 0.5)
@@ -87,14 +87,14 @@ def _shorter(instance: Instance, old: int, new: int) -> Instance:
     return replace(instance, model=copy)
 
 
-# Conditions that matter: without a `where` line something must go wrong, or nobody knows what the line is for.
+# Conditions that matter: without a `where` line something must go wrong, or the purpose of the line is unknown.
 
 INSTANCES = 60
 NEGATIVE_SECONDS = 1.5
 
 
 def unneeded(rule: Rule, rejected: Sequence[Instance], seed: int) -> tuple[Unneeded, ...]:
-    """The conditions without which nothing goes wrong.
+    """The conditions that can be left out without a fault.
 
     Args:
         rule: the rule.
@@ -111,7 +111,7 @@ def unneeded(rule: Rule, rejected: Sequence[Instance], seed: int) -> tuple[Unnee
 
 
 def weakened(rule: Rule) -> Iterator[tuple[Rule, ast.Span]]:
-    """The rule without each of its conditions, and where the condition stands."""
+    """The rule without each of its conditions, and the place of that condition."""
     forms = (rule.ast, *rule.ast.variants)
     parts = dict.fromkeys(part.span for one in forms for part in one.wheres)
     parts |= dict.fromkeys(part.span for one in forms for part in one.privates)
@@ -121,13 +121,13 @@ def weakened(rule: Rule) -> Iterator[tuple[Rule, ast.Span]]:
 
 
 def _without(rule: ast.Rule, span: ast.Span) -> ast.Rule:
-    """A rule without what stands in one place."""
+    """A rule without the text in one place."""
     wheres = tuple(where for where in rule.wheres if where.span != span)
     return replace(rule, wheres=wheres, privates=tuple(private for private in rule.privates if private.span != span))
 
 
 def _broke(rule: Rule, weaker: Rule, rejected: Sequence[Instance], seed: int) -> int:
-    """How many drafts broke the condition and came to no harm; 0 where one did, or where none broke it."""
+    """How many drafts violated the condition and stayed correct; 0 if one became wrong, or if none violated it."""
     broke = 0
     if any(not run_test(weaker, test).ok for test in rule.ast.tests if test.after is None):
         return 0
@@ -150,7 +150,7 @@ def _broke(rule: Rule, weaker: Rule, rejected: Sequence[Instance], seed: int) ->
         if trial.status in (WRONG, STILL, CHANGED):
             return 0
         if rule.kind.name == "repair" and (trial.status == SAME or (trial.status == REPAIRED and trial.agreed is False)):
-            return 0  # a repair of what is sound
+            return 0  # a repair of a correct model
     return broke
 
 
@@ -158,7 +158,7 @@ def _leaves(rule: Rule, instance: Instance) -> bool:
     """Whether the engine does not fire the rule on an instance."""
     try:
         log = run_on(rule, instance)[1]
-    except Exception:  # `attempt` tells of it
+    except Exception:  # `attempt` reports it
         return False
     return not log.changed and not log.stops
 
@@ -172,7 +172,7 @@ def obligation(rule: Rule, trial: Trial) -> str:
 
 
 def running(rule: Rule, found: RunningInstance) -> str:
-    """The text of a model that `evidence: refused` says is refused, and what it computes."""
+    """The text of a model that runs although `evidence: refused` claims that it is rejected, and the outputs of the model."""
     return "\n".join(_running(rule, found))
 
 

@@ -1,9 +1,9 @@
-"""Whether a rule of `evidence: refused` keeps its word: no model on which it fires may be one that is taken and runs.
+"""Whether the claim of a rule with `evidence: refused` is true: no model on which it fires may load and run.
 
 The claim is about every model of the pattern under its conditions, at every opset. So one model that the checker passes and
-that ONNX Runtime loads and runs refutes it. A model that loads and fails on some inputs runs on others: it counts as refused
-only when it fails on every input that was drawn. A rule about one runtime's missing kernel, `refused(onnxruntime)`, asks that
-runtime about each node before it fires, and does so here; then only the runtime is asked about the model, not the checker.
+that ONNX Runtime loads and runs refutes it. A model that loads and fails on some inputs runs on others: it counts as rejected
+only if it fails on every input that was drawn. A rule about one runtime's missing kernel, `refused(onnxruntime)`, has that
+runtime check each node before it fires, and does so here; then only the runtime checks the model, not the checker.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ FIRST = 1 << 20
 """The number of the first model, so that none has the number of an instance of `verify`."""
 
 ENOUGH = 60
-"""Models on which the rule fires, after which it is believed."""
+"""Models on which the rule fires, after which its claim counts as true."""
 MOST_TRIED = 600
 SECONDS = 2.0
 
 
 @record(frozen=True)
 class RunningInstance:
-    """A model that no gate refuses, and what it runs with."""
+    """A model that no gate rejects, and the inputs with which it runs."""
 
     instance: Instance
     inputs: Mapping[str, Array]
@@ -54,14 +54,14 @@ def running_instance(
     skip: Collection[int] = (),
     at: Callable[[int], object] = lambda number: None,
 ) -> RunningInstance | None:
-    """A model on which a rule fires and which runs as it is; None where a short search finds none.
+    """A model on which a rule fires and which runs before the rewrite; None if a short search finds none.
 
     Args:
         rule: the rule.
-        evidence: what it claims; the header of the rule is not asked.
+        evidence: the claim of the rule; the header of the rule is not read.
         seed: of the models.
         skip: numbers of models not to run, since they take the process down.
-        at: is told the number of each model before it runs.
+        at: is called with the number of each model before it runs.
     """
     fired, end = 0, time.monotonic() + SECONDS
     for number, instance in islice(enumerate(_instances(rule, seed), FIRST), MOST_TRIED):
@@ -80,15 +80,15 @@ def running_instance(
 
 
 def refuted(evidence: Evidence) -> str:
-    """What a model that runs says of the claim."""
+    """The message that a model runs although the rule claims the opposite."""
     how = "ONNX Runtime runs" if evidence.runtime else "the checker passes and ONNX Runtime runs"
     runtime = f"({evidence.runtime})" if evidence.runtime else ""
     return f"`evidence: {evidence.name}{runtime}`, but it fires on a model that {how}"
 
 
 def _instances(rule: Rule, seed: int) -> Iterator[Instance | None]:
-    """The rule's tests as they stand and in every opset of its range, then whatever verification tries, None for a draft that
-    came to nothing.
+    """The rule's tests as written and in every opset of its range, then the instances of verification; None for a draft that
+    could not be completed.
     """
     opsets = all_opsets(rule)
     for test in tests_of(rule, positive=True):
@@ -126,7 +126,7 @@ def _fires(rule: Rule, instance: Instance, has_kernel: HasKernel | None) -> bool
 
 
 def _runs_with(instance: Instance, evidence: Evidence, rng: np.random.Generator) -> Mapping[str, Array] | None:
-    """Inputs with which a model runs that neither the checker nor the runtime refuses; None without any."""
+    """Inputs with which a model runs that neither the checker nor the runtime rejects; None if there are none."""
     if not evidence.runtime and checked(instance.model):
         return None
     loaded = ORACLES[0].load(instance.model)
@@ -136,7 +136,7 @@ def _runs_with(instance: Instance, evidence: Evidence, rng: np.random.Generator)
 
 
 def _feeds(instance: Instance, rng: np.random.Generator) -> Iterator[Mapping[str, Array]]:
-    """Inputs of every style; with every dimension that has only a name of length 1, too."""
+    """Inputs of every style; also with length 1 for every dimension that has only a name."""
     sizes: Sequence[Mapping[str, int]] = (instance.sizes, dict.fromkeys(instance.sizes, 1)) if instance.sizes else ({},)
     for lengths in sizes:
         for style in STYLES:

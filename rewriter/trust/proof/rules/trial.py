@@ -29,14 +29,14 @@ from rewriter.trust.proof.models.output_agreement import RunBound, RunDifference
 from rewriter.trust.proof.oracles import ORACLES, Answer, Loaded, Refusal, answer
 from rewriter.trust.source.find import parse_source
 
-# What a rule on the interface has declared anew: such inputs cannot be fed as before, such outputs are others on purpose.
+# Declarations that a rule on the interface changed: such inputs cannot be fed as before, such outputs differ on purpose.
 
 Dimension = int | str | None
 Infos = Sequence[onnx.ValueInfoProto]
 
 
 class Interface:
-    """The inputs and outputs of a result as those of the model before; `kept` are the outputs that must be what they were."""
+    """The inputs and outputs of a result under their names before; `kept` are the outputs that must not change."""
 
     def __init__(self, rule: Rule, before: onnx.ModelProto, after: onnx.ModelProto) -> None:
         self._inputs = names_now(before.graph.input, after.graph.input)
@@ -55,7 +55,7 @@ class Interface:
 
 
 def names_now(before: Infos, after: Infos) -> dict[str, str]:
-    """What inputs, or outputs, are called now, by their names before; one that is missing has another name in its place."""
+    """The new names of inputs, or outputs, by their names before; a missing one has another name in its place."""
     known, now = {info.name for info in before}, {info.name for info in after}
     found = {name: name for name in known & now}
     if len(after) >= len(before):
@@ -65,9 +65,9 @@ def names_now(before: Infos, after: Infos) -> dict[str, str]:
 
 
 def asks_otherwise(before: onnx.ModelProto, after: onnx.ModelProto) -> bool:
-    """Whether an input that is left does not take any more what it took: another element type, rank or length.
+    """Whether a remaining input requires another element type, rank or length than before.
 
-    A fixed length that became a name takes the old length still.
+    If a fixed length became a name, the input still allows the old length.
     """
     now = {info.name: info.type for info in after.graph.input}
     names = names_now(before.graph.input, after.graph.input)
@@ -101,9 +101,9 @@ def _dims(dims: Iterable[onnx.TensorShapeProto.Dimension]) -> Iterable[Dimension
         yield dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
 
 
-# When a difference is no counterexample, and when it is one that ONNX Runtime alone does not show.
+# When a difference is no counterexample, and when ONNX Runtime alone cannot show a counterexample.
 #
-# Two oracles that disagree on a model which no rule has touched say nothing about the rule, and random numbers differ from
+# Two oracles that disagree on a model which no rule has touched prove nothing about the rule, and random numbers differ from
 # themselves. ONNX Runtime computes half precision on the CPU in single precision, so an overflow shows in onnx.reference only.
 
 ORACLES_AGREE = RunBound(rtol=1e-3, atol=1e-4, scale=True)
@@ -114,14 +114,14 @@ DISAGREE = "the oracles disagree before the rewrite"
 def doubt(
     model: onnx.ModelProto, before: Loaded, inputs: Mapping[str, Array], output: str, wanted: Mapping[str, Array], oracle: str
 ) -> str:
-    """Why a difference in an output says nothing about a rule; "" where it does.
+    """Why a difference in an output says nothing about a rule; "" if it does.
 
     Args:
         model: the model before the rewrite.
-        before: the same, loaded by the oracle that tells the difference.
-        inputs: with which it shows.
-        output: where it shows.
-        wanted: what the model computed before the rewrite.
+        before: the same model, loaded by the oracle that found the difference.
+        inputs: with which the difference shows.
+        output: the output that differs.
+        wanted: the model's output before the rewrite.
         oracle: the name of the oracle.
     """
     expected_output = {output: wanted[output]}
@@ -138,7 +138,7 @@ def doubt(
 
 
 def draws(model: onnx.ModelProto) -> bool:
-    """Whether random numbers are drawn. To run it again does not always show it: two draws of one element are often equal."""
+    """Whether random numbers are drawn. A second run does not always show it: two draws of one element are often equal."""
     false = {tensor.name for tensor in model.graph.initializer if not onnx.numpy_helper.to_array(tensor).any()}
     return any(
         node.op_type in DRAWS or (node.op_type == "Dropout" and node.input[2:] and node.input[2] not in {"", *false})
@@ -147,7 +147,7 @@ def draws(model: onnx.ModelProto) -> bool:
 
 
 def _apart(one: Array, other: Array) -> bool:
-    """Whether two results differ, at the edges of their type, too, where a bound asks nothing."""
+    """Whether two results differ, also at the edges of their type, to which a bound does not apply."""
     if one.shape != other.shape or one.dtype != other.dtype or one.dtype.kind not in "fV":
         return compare({"": one}, {"": other}, ORACLES_AGREE)[0] is not None
     first, second = one.astype(np.float64), other.astype(np.float64)
@@ -160,16 +160,16 @@ def _apart(one: Array, other: Array) -> bool:
 
 
 def computes_in_half(model: onnx.ModelProto) -> bool:
-    """Whether float16 stands among the inputs, outputs or weights."""
+    """Whether an input, an output or a weight is float16."""
     graph = model.graph
     declared = {info.type.tensor_type.elem_type for info in (*graph.input, *graph.output)}
     return DTYPES["float16"] in declared | {tensor.data_type for tensor in graph.initializer}
 
 
 def overflows_inside(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> bool:
-    """Whether a tensor of half precision is infinite where ONNX Runtime computes it and stores it as what it is.
+    """Whether ONNX Runtime computes an infinite value for a tensor that it stores in half precision.
 
-    onnx.reference also adds up in half precision, which no tensor says and which no runtime has to do.
+    onnx.reference also adds up in half precision, which no tensor shows and which no runtime has to do.
     """
     values = values_of(model, inputs, ORACLES[0].name)
     if isinstance(values, Refusal):
@@ -210,19 +210,19 @@ REPAIRED, CHANGED, STILL = "repaired", "changed", "still rejected"
 
 @record(frozen=True)
 class Trial:
-    """What came of an instance.
+    """The outcome for an instance.
 
     Attributes:
-        status: SAME: before and after agree. NOT_FIRED. VOID: nothing can be said. For repairs also REPAIRED: the before is
-            refused, the after is accepted. CHANGED: both run and differ. STILL: the after is refused, too. WRONG: a
+        status: SAME: before and after agree. NOT_FIRED. VOID: no conclusion. For repairs also REPAIRED: the before is
+            rejected, the after is accepted. CHANGED: both run and differ. STILL: the after is also rejected. WRONG: a
             counterexample.
         why: in words.
-        after: the rewritten model, where the rule fired.
-        inputs: with which it shows.
-        oracle: the oracle that says so.
+        after: the rewritten model, if the rule fired.
+        inputs: with which the outcome shows.
+        oracle: the oracle that found it.
         error: the largest error within the bound.
-        agreed: for repairs, whether a lenient oracle that runs the refused before finds the numbers of the after; None: it does
-            not run.
+        agreed: for repairs, whether a lenient oracle that runs the rejected before computes the outputs of the after; None: the
+            oracle does not run it.
         quarantined: models that the oracles disagree on.
     """
 
@@ -238,7 +238,7 @@ class Trial:
 
 
 def attempt(rule: Rule, instance: Instance, rng: np.random.Generator, styles: Sequence[str] = STYLES) -> Trial:
-    """Rewrites an instance by the rule alone and judges the result."""
+    """Rewrites an instance by the rule alone and checks the result."""
     try:
         model, log = run_on(rule, instance)
         if not log.changed and not log.stops:
@@ -264,7 +264,7 @@ def attempt(rule: Rule, instance: Instance, rng: np.random.Generator, styles: Se
 
 
 def _suited(kind: str, styles: Sequence[str], instance: Instance) -> list[str]:
-    """A bound says nothing about infinities and NaN; numbers near the limits of half precision stand in their place."""
+    """A bound does not apply to infinities and NaN; numbers near the limits of half precision replace them."""
     if kind != "approx":
         return list(styles)
     return [*(style for style in styles if style != EDGES), *([LARGE] if computes_in_half(instance.model) else [])]
@@ -285,10 +285,10 @@ def run_on(rule: Rule, instance: Instance, has_kernel: HasKernel | None = None) 
 
 
 def checked(model: onnx.ModelProto, *, full: bool = True) -> str:
-    """Why the checker of onnx refuses a model, "" when it does not."""
+    """Why the checker of onnx rejects a model, "" if the model passes."""
     try:
         onnx.checker.check_model(model, full_check=full)
-    except Exception as error:  # the checker raises what its C++ side threw
+    except Exception as error:  # the checker raises the errors of its C++ side
         return onnx_runtime.one_line(str(error))
     return ""
 
@@ -301,14 +301,14 @@ def undeclared(model: onnx.ModelProto) -> onnx.ModelProto:
     del copy.graph.output[:], copy.graph.value_info[:]
     try:
         inferred = onnx.shape_inference.infer_shapes(copy).graph.value_info
-    except Exception:  # onnx raises what its C++ side threw
+    except Exception:  # onnx raises the errors of its C++ side
         return model
     known = {info.name: info for info in (*inferred, *copy.graph.input)}
     copy.graph.output.extend(known.get(name) or info for name, info in zip(names, model.graph.output, strict=True))
     return copy
 
 
-# --- kinds that keep the numbers ---------------------------------------------------------------------------------------------
+# --- kinds that keep the outputs ---------------------------------------------------------------------------------------------
 
 
 def _equal(
@@ -333,7 +333,7 @@ def _equal(
         changed = oracle.load(after) if needs_result else Refusal("load", "ONNX Runtime has decided")
         for style, inputs in feeds:
             if not needs_result and style == EDGES:
-                continue  # where nobody asks whether they agree
+                continue  # where agreement is not checked
             wanted = before(inputs)
             if isinstance(wanted, Refusal):
                 refusal = refusal or ("" if wanted.no_kernel else wanted.reason)
@@ -347,10 +347,10 @@ def _equal(
                 result = interface.read(changed(interface.fed(inputs))) if interface else changed(inputs)
             answers[oracle.name, style] = wanted, result
             if isinstance(result, Refusal) and oracle is not ORACLES[0]:
-                continue  # the reference lacks much; that it refuses what ONNX Runtime does not run says nothing
+                continue  # the reference lacks much; its rejection of a model that ONNX Runtime does not run means nothing
             found.append(_verdict(instance, after, inputs, oracle.name, wanted, result, bound, before))
         if oracle is ORACLES[0] and not found and refusal:
-            return Trial(VOID, instance, refusal, after)  # it does not run as it is; onnx.reference is more lenient
+            return Trial(VOID, instance, refusal, after)  # it does not run before the rewrite; onnx.reference is more lenient
         if found and oracle is ORACLES[0] and found[-1].status == WRONG:
             break
     if not found:
@@ -411,7 +411,7 @@ def _verdict(
 
 
 def _disagree(answers: Mapping[tuple[str, str], tuple[Answer, Answer]]) -> bool:
-    """Whether the oracles compute different numbers of the untouched model, apart from the edges of element types."""
+    """Whether the oracles compute different outputs of the untouched model, apart from the edges of element types."""
     for (oracle, style), (wanted, _) in answers.items():
         other = answers.get((ORACLES[1].name, style))
         if oracle != ORACLES[0].name or other is None or style == EDGES:
@@ -429,7 +429,7 @@ def _disagree(answers: Mapping[tuple[str, str], tuple[Answer, Answer]]) -> bool:
 
 
 def _lossy(instance: Instance, after: onnx.ModelProto) -> Trial:
-    """Something is lost on purpose; what is left must be a model."""
+    """Something is lost on purpose; the rest must be a model."""
     refusal = checked(after, full=not checked(instance.model))
     if refusal and not checked(instance.model, full=False):
         return Trial(WRONG, instance, f"the checker rejects the result: {refusal}", after, oracle="onnx.checker")
@@ -445,7 +445,7 @@ def _lossy(instance: Instance, after: onnx.ModelProto) -> Trial:
 
 
 class _Repair:
-    """The before is refused by a gate, or its numbers are not the framework's; the after is accepted."""
+    """The before is rejected by a gate, or its outputs differ from the framework's; the after is accepted."""
 
     def __init__(self, instance: Instance, after: onnx.ModelProto, feeds: Sequence[tuple[str, Mapping[str, Array]]]) -> None:
         self.instance = instance
@@ -505,9 +505,9 @@ class _Repair:
         return Trial(CHANGED, self.instance, _difference_text(off), self.after, inputs, oracle)
 
     def _only_declared(self, inputs: Mapping[str, Array]) -> bool:
-        """Whether the after is refused only since its outputs have not the types that the before declared.
+        """Whether the after is rejected only because its outputs do not have the types that the before declared.
 
-        Exporters declare what the framework computes, but an instance of the pattern declares what the before computes.
+        Exporters declare the types that the framework computes. An instance of the pattern declares the types of the before.
         """
         return not isinstance(answer(undeclared(self.after), inputs, ORACLES[0].name), Refusal)
 
@@ -516,13 +516,13 @@ class _Repair:
         return self._loaded.get(id(model)) or self._loaded.setdefault(id(model), ORACLES[1].load(model))
 
     def _compared(self, trial: Trial, before: Loaded | Refusal, inputs: Mapping[str, Array], after: Loaded | Refusal) -> Trial:
-        """A refused before may still run in the lenient oracle, which does not look at types."""
+        """A rejected before may still run in the lenient oracle, which does not check types."""
         wanted = before if isinstance(before, Refusal) else before(inputs)
         found = after if isinstance(after, Refusal) else after(inputs)
         if isinstance(wanted, Refusal) or isinstance(found, Refusal):
             return trial
         off, error = compare(wanted, found, self.bound)
-        if off is not None:  # the oracles may differ in what the after computes
+        if off is not None:  # the oracles may differ in the outputs of the after
             again = self._lenient(self.after)
             mine = again if isinstance(again, Refusal) else again(inputs)
             if isinstance(mine, Refusal) or compare(wanted, mine, self.bound)[0] is None:
@@ -537,5 +537,5 @@ def _difference_text(off: RunDifference) -> str:
 
 
 def _alike(one: str, other: str) -> bool:
-    """Whether two refusals are the same but for names and numbers."""
+    """Whether two rejections are the same except for names and numbers."""
     return _NAMES.sub("", one) == _NAMES.sub("", other)

@@ -1,4 +1,4 @@
-"""What verification says of a rule, and the lock file that keeps it. Never "proved": what was run is what is known."""
+"""The result of verification for a rule, and the lock file that keeps it. Never "proved": only the runs are known."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _CODES = {COUNTEREXAMPLE: "E501", UNVERIFIED: "E502"}
 
 @record(frozen=True)
 class Unneeded:
-    """A condition without which nothing went wrong (W504): never needed, or the instances are too weak to show it.
+    """A condition that can be left out without a fault (W504): never needed, or the instances are too weak to show it.
 
-    `broke` is the number of drafts that fit the rule but for this condition.
+    `broke` is the number of drafts that violate only this condition of the rule.
     """
 
     line: int
@@ -35,10 +35,10 @@ class Verdict:
     Attributes:
         rule, digest: which.
         status: TESTED, COUNTEREXAMPLE or UNVERIFIED.
-        why: of the last two, in words. For TESTED repairs: what speaks for them.
-        samples: instances on which the rule fired and of which the oracles could say something.
+        why: of the last two, in words. For TESTED repairs: the evidence for them.
+        samples: instances on which the rule fired and for which the oracles had a result.
         tried: instances made.
-        dtypes, opsets, ranks: what these samples covered: element types, opsets, ranks of inputs.
+        dtypes, opsets, ranks: the coverage of these samples: element types, opsets, ranks of inputs.
         error: the largest error seen, in units of `bound`.
         recorded: recorded exports that the rule repairs.
         quarantine: operators on which the oracles disagree before any rule has touched the model.
@@ -46,8 +46,8 @@ class Verdict:
         crashed: instances that took the runtime's process down.
         raised: an example of a condition that raised.
         obligation: the counterexample on paper.
-        excused: the rule's author says in its header why it cannot be verified.
-        runs: a model that `evidence: refused` says is refused runs.
+        excused: the rule's header explains why it cannot be verified.
+        runs: a model that runs although `evidence: refused` claims that it is rejected.
     """
 
     rule: str
@@ -76,23 +76,23 @@ class Verdict:
 
     @property
     def acceptable(self) -> bool:
-        """Whether the rule may ship: nothing speaks against it, and what is not verified has a written reason."""
+        """Whether the rule may ship: it has no counterexample, and if it is not verified, it has a written reason."""
         return self.status == TESTED or (self.status == UNVERIFIED and self.excused)
 
     @property
     def code(self) -> str:
-        """The code of the finding, "" where there is none; `rewriter explain` has a page on it."""
+        """The code of the finding, "" if there is none; `rewriter explain` has a page on it."""
         return "" if self.acceptable else "E503" if self.runs else _CODES[self.status]
 
     def record(self) -> dict[str, Any]:
-        """What is kept of it in a lock file, where nothing is written for what is empty."""
+        """The part of it that is kept in a lock file, without empty values."""
         kept = {name: getattr(self, name) for name in _KEPT} | {"error": float(f"{self.error:.3g}")}
         kept = {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
         return {name: value for name, value in kept.items() if value not in ("", [], False, 0.0) or name in ("samples", "seed")}
 
     @classmethod
     def from_record(cls, rule: str, record: dict[str, Any]) -> Verdict:
-        """A verdict as it was locked."""
+        """A verdict read from a lock file."""
         empty = cls(rule, "", UNVERIFIED)
         values = {name: type(usual)(record.get(name, usual)) for name in _KEPT for usual in [getattr(empty, name)]}
         return cls(rule, **values, locked=True)
@@ -105,7 +105,7 @@ _KEPT = (
 """The fields of a verdict that a lock file has, in its order."""
 
 
-# The lock file: verdicts kept beside the rules, so that only rules that changed are verified again.
+# The lock file: verdicts kept next to the rules, so that only rules that changed are verified again.
 
 NAME = "verified.lock.json"
 SCHEMA = 1
@@ -113,8 +113,8 @@ _LEVELS = 3
 
 
 def lock_path(path: Path) -> Path:
-    """Where the lock of a rule file or folder lies: in it, in the folder of rules of a pack, in the nearest folder upwards that
-    has one, else beside the rules.
+    """The place of the lock of a rule file or folder: in it, in the folder of rules of a pack, in the nearest folder upwards
+    that has one, else next to the rules.
     """
     folder = path if path.is_dir() else path.parent
     inside = [*folder.glob(NAME)] or [*folder.glob(f"*/{NAME}"), *folder.glob(f"*/*/{NAME}")]
@@ -125,7 +125,7 @@ def lock_path(path: Path) -> Path:
 
 
 def read_lock(path: Path) -> dict[str, Verdict]:
-    """The verdicts of a lock file by rule; nothing where there is none.
+    """The verdicts of a lock file by rule; empty if there is no lock file.
 
     Raises:
         RewriterError: it is no lock file.
@@ -150,12 +150,12 @@ def write_lock(path: Path, verdicts: Iterable[Verdict], versions: Mapping[str, s
 
 
 def holds(verdict: Verdict | None, digest: str) -> bool:
-    """A locked verdict counts while the rule is what it was and nothing speaks against it."""
+    """A locked verdict counts while the rule is unchanged and the verdict is acceptable."""
     return verdict is not None and verdict.digest == digest and verdict.acceptable
 
 
 def kept_verdicts(locked: dict[str, Verdict], rules: RuleSet, chosen: set[str], *, whole: bool) -> dict[str, Verdict]:
-    """Verdicts of rules that were not asked about now and still count; of rules that were not loaded, unless all were."""
+    """Verdicts that still count, of rules not verified now. Verdicts of rules that were not loaded are kept unless `whole`."""
     loaded = {rule.code: rule.digest for rule in rules}
     others = {code: verdict for code, verdict in locked.items() if code not in chosen}
     return {code: v for code, v in others.items() if (holds(v, loaded[code]) if code in loaded else not whole)}

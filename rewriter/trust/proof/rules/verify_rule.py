@@ -51,9 +51,9 @@ from rewriter.trust.rule_tests import run_test
 from rewriter.trust.source.acceptance import objection
 from rewriter.trust.source.find import find, load_source
 
-# Recorded exports: models as exporters wrote them, with the numbers that the framework itself computed.
+# Recorded exports: models as exporters wrote them, with the outputs that the framework itself computed.
 #
-# They are the reference for repairs that change numbers. A folder of them holds NAME.onnx with NAME.npz and, where the
+# They are the reference for repairs that change outputs. A folder of them holds NAME.onnx with NAME.npz and, if the
 # framework wrote one, NAME-symbol.json; or one folder a model with model.onnx, data.npz and symbol.json. Arrays are called
 # in_<input name>, out_0, out_1...
 
@@ -62,7 +62,7 @@ _SECONDS = 30.0
 
 @record
 class Recorded:
-    """What recorded exports say: rule → names of exports that it repairs, and rule → why it harms one."""
+    """The results on recorded exports: rule → names of exports that it repairs, and rule → why it harms one."""
 
     repairs: dict[str, list[str]] = field(default_factory=dict)
     harms: dict[str, str] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Export:
 
 
 def exports(folder: Path) -> Iterator[Export]:
-    """The recorded exports of a folder, by name; models without recorded numbers are left out."""
+    """The recorded exports of a folder, by name; models without recorded outputs are left out."""
     for path in sorted(folder.rglob("*.onnx")):
         data = next((p for p in (path.with_suffix(".npz"), path.with_name("data.npz")) if p.is_file()), None)
         if data is not None and (recorded := FrameworkOutputs(str(data))).count:
@@ -86,7 +86,7 @@ def exports(folder: Path) -> Iterator[Export]:
 
 
 def examine(rules: RuleSet, folder: Path, codes: Collection[str]) -> Recorded:
-    """Runs the rules on all recorded exports: what runs unasked together, and every other repair of `codes` in addition."""
+    """Runs the rules on all recorded exports: the default rules together, and every other repair of `codes` in addition."""
     usual = RuleSet(tuple(rule for rule in rules if rule.default and rule.kind.name in ("repair", "exact")))
     selected_rules = [rule for rule in rules if rule.code in codes and not rule.default and rule.kind.name == "repair"]
     found, known = Recorded(), [(export, _off(export, load(export.path))) for export in exports(folder)]
@@ -132,7 +132,7 @@ def _repaired(export: Export, rules: RuleSet) -> tuple[Model, set[str]]:
 
 
 def _off(export: Export, model: Model) -> str:
-    """How the model's results differ from the recorded ones, "" where they do not."""
+    """How the model's outputs differ from the recorded ones, "" if they do not."""
     if len(model.graph.outputs) < export.recorded.count:
         return f"{len(model.graph.outputs)} outputs instead of {export.recorded.count}"
     try:
@@ -144,8 +144,8 @@ def _off(export: Export, model: Model) -> str:
 MOST_TRIED = 12
 """Instances made for each sample wanted, before the generator is taken to be too weak."""
 _KEPT = 60
-_MOST_PARTED = 3  # a repair's numbers differ for a reason where they agree not much more often than so
-_FEW = 5  # one in so many refused models may be read otherwise by an oracle that does not check what it runs
+_MOST_PARTED = 3  # a repair differs for a reason if outputs agree less than this many times as often
+_FEW = 5  # one in so many rejected models may be read differently by an oracle that does not check it
 
 
 @record(frozen=True)
@@ -178,7 +178,7 @@ class _Tally:
 
     @property
     def samples(self) -> int:
-        """Instances of which an oracle could say something."""
+        """Instances for which an oracle had a result."""
         return self.counts[SAME] + self.counts[REPAIRED] + self.counts[CHANGED]
 
     def add(self, trial: Trial) -> None:
@@ -228,7 +228,7 @@ def verify_rule(
         plan: how thoroughly.
         recorded: recorded exports that it is known to repair.
         skip: indices of instances not to run, since they take the process down.
-        at: is told the index of each instance before it runs, and -1 behind the last.
+        at: is called with the index of each instance before it runs, and with -1 after the last.
     """
     started = time.monotonic()
     verdict = Verdict(
@@ -251,7 +251,7 @@ def verify_rule(
 
 
 def _runs_as_it_is(rule: Rule, plan: VerifyPlan, skip: Collection[int], at: Callable[[int], object], verdict: Verdict) -> bool:
-    """Whether a model that the rule says is refused is not; the verdict then says so."""
+    """Whether a model runs although the rule claims that it is rejected; the verdict then reports it."""
     if rule.evidence is None or rule.evidence.name != REFUSED:
         return False
     found = running_instance(rule, rule.evidence, plan.seed, skip=skip, at=at)
@@ -349,9 +349,9 @@ def _suspects(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> set[str]:
     return {f"{node.op_type}-{operator.since if operator else opset}"}
 
 
-# Rules verified in processes of their own: a runtime that falls over takes one instance with it, not the run.
+# Rules verified in processes of their own: a runtime that crashes takes one instance with it, not the run.
 #
-# A process says which instance it is about to run. When it dies, another one begins the same rule again without that instance.
+# A process sends the instance that it is about to run. If it dies, another one begins the same rule again without the instance.
 
 MOST_CRASHES = 10
 NOWHERE = -1
@@ -385,7 +385,7 @@ def verify_with_exports(rules: RuleSet, codes: Sequence[str], plan: VerifyPlan, 
     """
     if not codes:
         return
-    # An export often needs more than one repair, so the shipped ones run beside those to be verified.
+    # An export often needs more than one repair, so the shipped rules run in addition to the rules to be verified.
     others = [rule for rule in load_rules(None) if rules.get(rule.code) is None] if folder.is_dir() else []
     recorded = examine(replace(rules, rules=(*rules, *others)), folder, codes) if folder.is_dir() else Recorded()
     known = {rule.code: rule for rule in rules}
@@ -395,10 +395,10 @@ def verify_with_exports(rules: RuleSet, codes: Sequence[str], plan: VerifyPlan, 
 
 
 def verify_all(rules: Sequence[Rule], plan: VerifyPlan, recorded: Mapping[str, Sequence[str]], jobs: int) -> Iterator[Verdict]:
-    """The verdicts on rules, as they come.
+    """The verdicts on rules, in the order in which they are ready.
 
     Args:
-        rules: what to verify.
+        rules: the rules to verify.
         plan: how thoroughly.
         recorded: recorded exports that each rule repairs.
         jobs: processes at once.
@@ -429,7 +429,7 @@ def _send(verifier: _Verifier, seconds: float) -> None:
 
 
 def _collect(verifiers: list[_Verifier], waiting: deque[_VerifyJob]) -> Iterator[Verdict]:
-    """Waits for news; a dead process gives its job back."""
+    """Waits for messages; the job of a dead process goes back to the queue."""
     left = min(verifier.deadline for verifier in verifiers if verifier.job is not None) - time.monotonic()
     ready = wait([verifier.process.connection for verifier in verifiers], max(left, 0.0))
     for verifier in [verifier for verifier in verifiers if verifier.process.connection in ready]:
@@ -470,7 +470,7 @@ def _crashed(job: _VerifyJob, last: int, waiting: deque[_VerifyJob]) -> Iterator
 
 
 def serve(connection: Connection[Any, Any]) -> None:
-    """The loop of a process: verifies the rules that it is sent until nobody sends any more."""
+    """The loop of a process: verifies the rules that it receives until the connection is closed."""
     plan: VerifyPlan = received(connection)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # onnx's checker prints to stdout from C++
     restrict(plan.memory)
@@ -481,7 +481,7 @@ def serve(connection: Connection[Any, Any]) -> None:
             return
         try:
             verdict = verify_rule(rule, replace(plan, negatives=negatives), recorded, skip=skip, at=connection.send)
-        except Exception as error:  # whatever it is, it concerns this rule and not the others
+        except Exception as error:  # any error concerns this rule and not the others
             why = f"the verification itself failed: {type(error).__name__}: {error}"
             verdict = Verdict(rule.code, rule.digest, COUNTEREXAMPLE, why)
         connection.send(verdict)

@@ -32,7 +32,7 @@ class Asking:
         self._ask = getattr(args, "ask", None)  # of fix a truth value, of check names; a plan asks no consumer
         self._targets = target_names(args)
         self._recipes = recipes_of(self._targets)
-        self.consumers = tuple(_found(name, args.consumer_env) for name in self._names())
+        self.consumers = tuple(installed(name, args.consumer_env) for name in self._names())
         self.steps = tuple(self._planned()) if self._ask is True else ()
         if self._ask is False:
             for recipe in self._recipes:
@@ -75,7 +75,8 @@ def unasked(recipe: Recipe) -> str:
     return f"{recipe.title} was not asked{asks}" + (f"; other steps that often help: {', '.join(advice)}" if advice else "")
 
 
-def _found(name: str, environments: list[str]) -> Consumer:
+def installed(name: str, environments: list[str]) -> Consumer:
+    """A consumer that can be asked. Raises RewriterError: it cannot be, or is not installed."""
     from rewriter.core.isolation.budget import Budget, budgeted, share_of_machine
     from rewriter.trust.consumers.asking import find, known
 
