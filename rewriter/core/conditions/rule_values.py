@@ -103,7 +103,7 @@ class Failure(Exception):
 
 
 MISTAKES = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
-"""What Python raises when a rule meets a model that nobody thought of: it spoils that rule at that place and nothing else."""
+"""What Python raises if a rule meets a model of an unexpected form. The rule then fails at that place only."""
 
 
 def checked(number: int) -> int:
