@@ -241,6 +241,7 @@ WITNESSES = (
     Witness("TGT088", "qnn", "QNN 2.7.0", CLIPPED),
     Witness("TGT089", "mnn", "MNN 3.6.1", CUT),
     Witness("TGT089", "tract", "tract 0.23.9", CUT),
+    Witness("TGT090", "mnn", "MNN 3.6.1", "along the channels"),
 )
 
 
