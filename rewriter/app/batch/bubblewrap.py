@@ -102,7 +102,7 @@ class Sandbox:
         return real
 
     def _real(self, path: str) -> str:
-        """Where a path leads. The links on the way are kept, so that it leads there in the sandbox as well."""
+        """The real path. The links on the way are kept, so that the path is also valid in the sandbox."""
         left = list(reversed(os.path.join(os.getcwd(), path).split("/")))
         here, followed = "/", 0
         while left:

@@ -1,4 +1,4 @@
-"""From the files, folders and URLs that a call names to models, and from models to where their results go.
+"""The models of the files, folders and URLs that a call names, and the targets of their results.
 
 The commands use this module. A file, a URL and the standard input differ only in how they are found.
 """
@@ -80,7 +80,7 @@ def _below(folder: Path, hidden: str | None, skip: str) -> Iterator[Path]:
 
 
 def _real(path: str) -> str:
-    """Where a path leads; a link that leads to itself is left as it is, to fail when it is read."""
+    """The real path. A link that leads to itself is returned unchanged and fails when it is read."""
     return path if is_remote(path) else os.path.realpath(path)
 
 
@@ -90,7 +90,7 @@ def unwritten(models: Sequence[Found]) -> list[Job]:
 
 
 def plan(models: Sequence[Found], *, output: str | None, out: str | None, in_place: bool, ending: str = FIXED) -> list[Job]:
-    """Where the result of each model goes.
+    """The jobs, each with the target of its result.
 
     Args:
         models: what was found.

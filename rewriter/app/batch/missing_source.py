@@ -17,7 +17,7 @@ from rewriter.workbench.style import counted
 
 
 def missing_source(rules: RuleSet, graph: Graph, exporter: Exporter, path: str, *, is_of_another: bool) -> list[str]:
-    """How many rules need the source file of a model, and where it is looked for. Empty if no rule needs it.
+    """How many rules need the source file of a model, and the places in which it is searched. Empty if no rule needs it.
 
     Args:
         rules: the rules that run.

@@ -129,9 +129,9 @@ class Notes:
     Attributes:
         count: the outcome says how many nodes the model and the result have.
         diff: also compare the result with the original.
-        profile: book where the time goes.
+        profile: measure the time of each stage.
         detail: the log has the texts of nodes and conditions.
-        coverage: where to count what rules did, for jobs done in this process.
+        coverage: the counts of rules, for jobs done in this process.
         journal: files are hashed, to be noted in a journal.
         audit: what a report also needs of firings; files are then hashed, and the log also has its texts. None: no report is
             made.
