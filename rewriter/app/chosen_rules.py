@@ -1,5 +1,5 @@
-"""The rules that the functions of the Python interface run, from their arguments; the options of the commands are in
-`cli.selection`.
+"""The rules that the functions of the Python interface run, from their arguments. `cli.selection` does the same for the options
+of commands.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Rules = RuleSet | StrPath | Sequence[StrPath] | None
 
 
 def chosen_rules(rules: Rules, select: Texts, ignore: Texts, target: Texts, *, guess: bool = False, level: str = "") -> RuleSet:
-    """The rules that the arguments of a function name. A rule set that was selected from stays as it is unless they name some.
-    Without `select`, the rules of `level` run, and as on the command line those of rule files that are named by their paths.
+    """The rules that the arguments of a function name. A rule set that is already a selection is kept unless they name rules.
+    Without `select`, the rules of `level` run, and, as on the command line, the rules of rule files that are named by path.
 
     Raises:
-        RewriterError: a path or a name fits no rule, or a rule file is wrong.
+        RewriterError: a path or a name matches no rule, or a rule file is wrong.
     """
     known = loaded_rules(rules)
     wanted, ignored, targets = _words(select), _words(ignore), [name.lower() for name in _words(target)]
@@ -56,10 +56,10 @@ def _words(texts: Texts) -> list[str]:
 
 
 def find_rule(code: str, rules: Sequence[Rule]) -> Rule:
-    """The rule of a code (letters of either case), or the one that took its place.
+    """The rule of a code (letters of either case), or the rule that replaced it.
 
     Raises:
-        RewriterError: there is none.
+        RewriterError: there is no such rule.
     """
     wanted = code.upper()
     for rule in rules:

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from rewriter.trust.plans.toml_text import Key
 
 
-# Which file configures a call: the nearest one upwards from the folder in which one works.
+# The file that configures a call is the nearest one upwards from the current folder.
 #
-# Not from the model's folder: models are downloaded from strangers, and a file that came along with one must not decide which
-# repairs are left out. And one call then has one configuration, whatever its models.
+# The search does not begin in the model's folder: models are downloaded from strangers, and a file that came with a model must
+# not decide which repairs are left out. One call also has one configuration for all models.
 
 OWN = "rewriter.toml"
 SHARED = "pyproject.toml"
 
 
 def candidates() -> Iterator[Path]:
-    """Files that may hold a configuration, the nearest first, up to the top folder of a repository or the home folder.
+    """Files that may have a configuration, the nearest first, up to the top folder of a repository or the home folder.
 
-    Nothing is read. Where everybody may write, as in /tmp, files of others are passed over.
+    Nothing is read. In folders in which all users may write, such as /tmp, files of other users are skipped.
     """
     try:
         here = Path(os.getcwd())
@@ -57,7 +57,7 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
-# The keys that a configuration may have, and what may stand behind each. A key is called as its option is.
+# The keys that a configuration may have, and their valid values. A key has the name of its option.
 
 MOST = 1_000_000_000
 
@@ -70,7 +70,7 @@ class Setting:
         default: the value if neither an option nor a configuration sets it.
         wanted: the valid values, in words.
         takes: whether a value is valid.
-        one_path: whether it may differ from model to model.
+        one_path: whether the value may differ from model to model.
     """
 
     default: Any
@@ -148,12 +148,12 @@ TABLES = {
 MOST_BYTES = 1 << 20
 SHIPPED, PACK = "shipped", "pack:"
 
-_MENTIONED = re.compile(r"tool\W+rewriter|^\s*\[\s*tool\s*\]", re.MULTILINE)  # most files are passed over without parsing them
+_MENTIONED = re.compile(r"tool\W+rewriter|^\s*\[\s*tool\s*\]", re.MULTILINE)  # most files are skipped without parsing them
 
 
 @record(frozen=True, slots=True)
 class Value:
-    """A value as the option of the same name would have it, and the place in the file that it is from."""
+    """A value as the option of the same name would have it, and its place in the file."""
 
     value: Any
     origin: str
@@ -161,7 +161,7 @@ class Value:
 
 @record(frozen=True, slots=True)
 class PathTable:
-    """Settings of the models whose paths fit one of the patterns."""
+    """Settings of the models whose paths match one of the patterns."""
 
     patterns: tuple[str, ...]
     values: Mapping[str, Value]
@@ -170,7 +170,7 @@ class PathTable:
 
 @record(frozen=True, slots=True)
 class Suppression:
-    """A rule (or all whose codes begin so) that is to leave some nodes alone.
+    """A rule (or all rules with a prefix of codes) that leaves some nodes alone.
 
     Attributes:
         node: pattern of the name of a matched node; None: any.
@@ -192,7 +192,7 @@ class Suppression:
 
 @record(frozen=True, slots=True)
 class Configuration:
-    """What a file says."""
+    """The contents of a configuration file."""
 
     path: Path
     values: Mapping[str, Value] = field(default_factory=dict)
@@ -200,7 +200,7 @@ class Configuration:
     suppress: tuple[Suppression, ...] = ()
 
     def fits(self, patterns: tuple[str, ...], model: str) -> bool:
-        """Whether a model's path, seen from the folder of the file, fits one of the patterns."""
+        """Whether a model's path, relative to the folder of the file, matches one of the patterns."""
         try:
             seen = os.path.relpath(os.path.realpath(model), os.path.realpath(self.path.parent)).replace(os.sep, "/")
         except ValueError:  # another drive of Windows
@@ -209,7 +209,7 @@ class Configuration:
 
 
 def nearest() -> Configuration | None:
-    """The configuration of the folder in which one works, None when there is none. Raises RewriterError."""
+    """The configuration of the current folder, None if there is none. Raises RewriterError."""
     from rewriter.trust.plans.toml_text import parse
 
     for path in candidates():
@@ -224,10 +224,10 @@ def nearest() -> Configuration | None:
 
 
 def named(path: Path) -> Configuration:
-    """The configuration in a file, whatever it is called.
+    """The configuration in a file of any name.
 
     Raises:
-        RewriterError: it cannot be read, is no TOML, or something in it is wrong.
+        RewriterError: the file cannot be read, is no TOML, or has an error.
     """
     from rewriter.trust.plans.toml_text import parse
 
@@ -263,8 +263,8 @@ def _text(path: Path) -> str:
 
 
 def rule_paths(texts: Sequence[str] | None) -> list[Path | str] | None:
-    """The paths of `rules`, with the word for the shipped rules replaced by their files, and `pack:NAME` by the folder of the
-    pack; None, for the shipped rules alone, when there are none.
+    """The paths of `rules`, with the word for the shipped rules replaced by their files, and `pack:NAME` by the pack's folder.
+    None if there are no paths: then only the shipped rules are used.
     """
     if not texts:
         return None
@@ -340,7 +340,7 @@ class _ConfigurationReader:
                 raise self.error((*way, name), f"there is no key `{name}`; {hint}")
 
     def converted(self, name: str, value: Any) -> Any:
-        """A value as the command line would have it: paths from the folder of the file on, parameters as lines."""
+        """A value as the command line would have it: paths are relative to the folder of the file, parameters are lines."""
         if name in ("rules", "extend"):
             from rewriter.core.language.rule_files import check_rule_path
 
@@ -373,7 +373,7 @@ class _ConfigurationReader:
 
 
 def _parameter(value: Any) -> str:
-    """A parameter as it is typed behind `--set`."""
+    """A parameter as it is typed after `--set`."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):

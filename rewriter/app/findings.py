@@ -162,5 +162,5 @@ def compare(
 
 
 def _names(before: AnyModel, one: str, after: AnyModel, other: str) -> tuple[str, str]:
-    """What the models are called in texts: their paths, or what they are if they have none."""
+    """The names of the models in texts: their paths, or "before" and "after" if they have none."""
     return (str(one) if one == str(before) else "before"), (str(other) if other == str(after) else "after")

@@ -1,4 +1,4 @@
-"""The command line of `bwrap`, and the process that it starts: a program that sees the system, Python and a few files.
+"""The command line of `bwrap`, and the process that it starts: a program that can read the system, Python and a few files.
 
 `cli/sandbox.py` runs `fix`, `check` and `optimize` in it, and `tests/hostile/test_sandbox.py` runs attacks in it: a bug in
 native code lets a model do to this machine what a program can do here.
@@ -30,7 +30,7 @@ _SYSTEM = (
     *("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/sys/devices/system/cpu"),
     *("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
-"""Programs and libraries, and what the system says of processors and of the memory that a container has."""
+"""Programs, libraries, and the files in which the system lists processors and the memory of a container."""
 
 _KERNEL = ("/proc", "/sys")
 _PACKAGES = ("numpy", "onnx", "onnx_graphsurgeon", "lark", "google.protobuf", "rich", "tomli", "onnxruntime")
@@ -43,18 +43,18 @@ _MAX_LINKS = 40
 
 
 class Sandbox:
-    """What a program in the sandbox may reach besides the system.
+    """The files that a program in the sandbox may use in addition to the system.
 
     Args:
         program: bwrap.
         readable: files and folders.
-        writable: files and folders; those that are writable inside of a readable folder stay so, and the other way round.
+        writable: files and folders. A writable path in a readable folder stays writable, and the other way round.
 
     Attributes:
-        environment: for bwrap and the program; whatever else the caller has in its own, a process in the sandbox could read.
+        environment: for bwrap and the program. A process in the sandbox could read the caller's other variables.
 
     Raises:
-        RewriterError: a path stands for the whole machine, or cannot be followed.
+        RewriterError: a path is the root of the machine, or cannot be followed.
     """
 
     def __init__(self, program: str, readable: Iterable[str], writable: Iterable[str]) -> None:
@@ -71,7 +71,7 @@ class Sandbox:
         self.environment = _environment(os.environ, self._temporary)
 
     def command(self, program: Sequence[str], status: int | None = None) -> list[str]:
-        """The arguments that run a program in it; `status` is the descriptor to which bwrap writes how that ended."""
+        """The arguments that run a program in the sandbox. bwrap writes how the program ended to the descriptor `status`."""
         here = os.getcwd()
         found = [self._program, "--unshare-all", "--new-session", "--die-with-parent", "--cap-drop", "ALL"]
         if b"--disable-userns" in subprocess.run([self._program, "--help"], capture_output=True, check=False).stdout:
@@ -90,7 +90,7 @@ class Sandbox:
         return [*found, "--", *program]
 
     def python(self, code: str) -> list[str]:
-        """The arguments of Python, with this program's own packages and none from the folder in which one works."""
+        """The arguments of Python, with the packages of this program and none from the current folder."""
         places = [place for place in sys.path if any(_below(place, folder) for folder in python_folders())]
         own = str(Path(rewriter.__file__).parent.parent)
         return [sys.executable, "-c", f"import sys; sys.path[:] = {[*places, own]!r}; {code}"]
@@ -102,7 +102,7 @@ class Sandbox:
         return real
 
     def _real(self, path: str) -> str:
-        """Where a path leads. The links on the way are kept, so that it leads there in the sandbox as well."""
+        """The real path. The links on the way are kept, so that the path is also valid in the sandbox."""
         left = list(reversed(os.path.join(os.getcwd(), path).split("/")))
         here, followed = "/", 0
         while left:
@@ -126,14 +126,14 @@ class Sandbox:
         return here
 
     def _is_bound(self, folder: str, how: str = "") -> bool:
-        """Whether a folder is there by itself, bound in this way."""
+        """Whether a folder is bound by itself, in this way."""
         above = (str(one) for one in (Path(folder), *Path(folder).parents))
         nearest = next((self._binds[one] for one in above if one in self._binds), None)
         return nearest is not None and how in ("", nearest)
 
 
 def python_folders() -> set[str]:
-    """Where Python, the packages and this program are; of a checkout only what an installation has, too."""
+    """The folders of Python, the packages and this program. Of a checkout, only the files that an installation also has."""
     found = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, *_package_folders()}
     own = Path(rewriter.__file__).parent
     found |= {str(own), *(str(resource(name)) for name in ("rules", "grammar", "conversions", "targets"))}
@@ -152,7 +152,7 @@ def _package_folders() -> Iterator[str]:
 
 
 def _cache() -> str | None:
-    """What this program keeps between calls; in the sandbox nothing is added to it."""
+    """The folder in which this program keeps files between calls. In the sandbox nothing is added to it."""
     from rewriter.core.language.cache.store import own_folder
 
     folder = own_folder()
@@ -175,7 +175,7 @@ def _below(path: str, folder: str) -> bool:
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PATIENCE = 2
-"""Signals that are passed on; with one more the sandbox is killed."""
+"""Signals that are passed on. One more signal kills the sandbox."""
 
 
 class SandboxedProcess:
@@ -189,7 +189,7 @@ class SandboxedProcess:
         self._signals: list[int] = []
 
     def run(self) -> int:
-        """Waits for it, and passes on what it prints and the signals that come; returns its exit code."""
+        """Waits for the program, passes on its output and the incoming signals, and returns its exit code."""
         self._reader, writer = os.pipe()
         os.set_blocking(self._reader, False)
         try:
@@ -222,7 +222,7 @@ class SandboxedProcess:
                     assert pipe is not None
                     try:
                         is_open = key.data.print(os.read(key.fd, 1 << 16))
-                    except BrokenPipeError:  # the reader (`| head`) has gone, which the command is to learn
+                    except BrokenPipeError:  # the reader (`| head`) has gone; the command has to notice that
                         is_open = False
                     if not is_open:
                         waiting.unregister(pipe)
@@ -244,7 +244,7 @@ class SandboxedProcess:
                 signal.signal(number, handler)
 
     def _forward(self, number: int) -> None:
-        """Has the command end as it does without a sandbox: in a session of its own it hears of no Ctrl-C."""
+        """Ends the command as without a sandbox: in a session of its own it does not receive Ctrl-C."""
         self._signals.append(number)
         try:
             first = int(self._status_number("child-pid") or "")
@@ -256,7 +256,7 @@ class SandboxedProcess:
             self._process.kill()
 
     def _status_number(self, name: str) -> str | None:
-        """What bwrap said of the sandbox."""
+        """A value from bwrap's report on the sandbox."""
         with suppress(BlockingIOError):
             while part := os.read(self._reader, 1 << 12):
                 self._status += part.decode()
@@ -285,7 +285,7 @@ class Printer:
         self._line = b""
 
     def print(self, data: bytes) -> bool:
-        """Prints a part, which is empty at the end; whether there is more to come."""
+        """Prints a part and returns whether more follows. The part is empty at the end."""
         self._stream.flush()
         out: IO[bytes] = self._stream.buffer
         if self._stream.isatty():

@@ -1,7 +1,7 @@
 """Jobs on a Dask cluster: each task is a few models, worked on in a child process of the worker as in a pool of this machine.
 
-Dask gives the task of a worker that was lost to another one. A result may then be there already, written whole by the lost one
-and with the same bytes, so that tasks may replace files; what existed before the call is sorted out first.
+If a worker is lost, Dask moves its task to another worker. The lost worker may already have written a complete result with the
+same bytes, so tasks may replace files. Files that existed before the call are sorted out first.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from rewriter.core.isolation.signals import Interruption
 from rewriter.core.record import replace
 
 LARGEST = 32
-"""Models of a task: so many are done again when a worker is lost."""
+"""Models of a task. If a worker is lost, this many are done again."""
 
 ROUNDS = 4
-"""Tasks for each worker, at least, so that none waits long for another one at the end."""
+"""The fewest tasks for each worker: with many tasks, no worker waits long for another one at the end."""
 
 PATIENCE = 30
 """Seconds for a scheduler to answer."""
@@ -46,9 +46,9 @@ def run_on_cluster(
         jobs: what to do; paths mean the same files on all machines.
         work: what all of them share.
         scheduler: "dask://HOST:PORT", or "local" for workers of this machine.
-        processes: workers, where they are of this machine.
+        processes: the number of workers, if they run on this machine.
         done: called with each outcome as soon as it is there.
-        interruption: ends the work when a signal came.
+        interruption: ends the work after a signal.
 
     Raises:
         RewriterError: Dask is missing, no scheduler answers, or its workers have another version of this package.
@@ -144,14 +144,14 @@ def _replacing(work: Work) -> Work:
 def _result(task: Any, jobs: Sequence[Job]) -> list[Outcome]:
     try:
         found: list[Outcome] = pickle.loads(task.result())
-    except Exception as error:  # of Dask: it gave the task up after several workers were lost with it
+    except Exception as error:  # of Dask: it gave up the task, which several workers did not survive
         reason = " ".join(str(error).split())[:300]
         return [Outcome(job.path, error=f"the cluster cancelled it: {type(error).__name__}: {reason}") for job in jobs]
     return found
 
 
 def _worked(pickled_jobs: bytes, shared: bytes, folder: str) -> bytes:
-    """What a task does, in a thread of a worker: it hands its models to a process that may be ended at any time."""
+    """Does a task in a thread of a worker: passes its models to a process that may be ended at any time."""
     jobs: list[Job] = pickle.loads(pickled_jobs)
     work: Work = pickle.loads(shared)
     multiprocessing.process.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # workers may have children
@@ -167,7 +167,7 @@ def _worked(pickled_jobs: bytes, shared: bytes, folder: str) -> bytes:
 
 
 def _in_folder(folder: str, job: Job, work: Work) -> Outcome:
-    """Paths are those of the process that asked."""
+    """Does a job in the working folder of the caller, to which its paths are relative."""
     try:
         os.chdir(folder)
     except OSError:

@@ -1,7 +1,7 @@
-"""A repair whose consumers are asked: `fix --target X --ask` goes on, step after step, until they accept the result.
+"""A repair that consumers check: `fix --target X --ask` goes on, step after step, until they accept the result.
 
-The first result is that of `fix` without the rules of the target. Each step of the recipe works on the result before it, as the
-command of its name would. The best result is written, and of equally good ones the first.
+The first result is the result of `fix` without the rules of the target. Each step of the recipe works on the result before it,
+as the command of its name would. The best result is written; of equally good results, the first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Stages = Callable[[Job, Work, Outcome], "Model | None"]
 
 @record(frozen=True, slots=True)
 class _Result:
-    """A result: its file, how it came about, and what the consumers make of it."""
+    """A result: its file, its steps, and the verdicts of the consumers."""
 
     path: str
     outcome: Outcome
@@ -40,14 +40,14 @@ class _Result:
 
 
 def ask_all(consumers: Sequence[Consumer], path: str) -> tuple[Verdict, ...]:
-    """What consumers make of a model."""
+    """The verdicts of consumers on a model."""
     from rewriter.trust.consumers.asking import ask
 
     return tuple(ask(consumer, Path(path)) for consumer in consumers)
 
 
 def repair_and_ask(job: Job, work: Work, outcome: Outcome, repair: Stages, write: Stages) -> Model | None:
-    """Does one job and says in `outcome` what became of it.
+    """Does one job and records its result in `outcome`.
 
     Args:
         repair: from file to file by rules.
@@ -97,7 +97,7 @@ def _results(job: Job, work: Work, outcome: Outcome, repair: Stages, folder: Pat
 
 
 def _do(step: Planned, path: str, made: str, work: Work, repair: Stages) -> Outcome | None:
-    """Takes a step; None where it changes nothing. Raises RewriterError."""
+    """Takes a step. Returns None if it changes nothing. Raises RewriterError."""
     found = Outcome(path)
     if step.rules is not None:
         rewriting = replace(work.rewriting, rules=step.rules, tidy=work.rewriting.tidy or step.action == "optimize")
@@ -111,7 +111,7 @@ def _do(step: Planned, path: str, made: str, work: Work, repair: Stages) -> Outc
     name, _, value = step.action.partition(" ")
     checks = Checks(work.checking.runtime, work.writing.stamp)
     source = Opened(path)
-    if name == "opset":  # what reads up to an opset reads up to the IR version of its time
+    if name == "opset":  # a consumer that reads up to an opset reads up to the IR version of its time
         surgery = reversioned(source, int(value), oldest_ir(int(value)), checks=checks)
     else:
         surgery = in_type(source, value, checks=checks)
@@ -120,7 +120,7 @@ def _do(step: Planned, path: str, made: str, work: Work, repair: Stages) -> Outc
 
 
 def _joined(done: Outcome, found: Outcome, action: str) -> Outcome:
-    """The outcome of a further step, with what was done before it."""
+    """The outcome of a further step, with the steps before it."""
     assert done.log is not None
     log = replace(done.log, notes=list(done.log.notes))
     if found.log is not None:
@@ -135,6 +135,6 @@ def _joined(done: Outcome, found: Outcome, action: str) -> Outcome:
 
 
 def _take(outcome: Outcome, best: _Result) -> None:
-    """Has the outcome of the job be that of the best result."""
+    """Replaces the outcome of the job by the outcome of the best result."""
     outcome.log, outcome.remaining, outcome.tidied = best.outcome.log, best.outcome.remaining, best.outcome.tidied
     outcome.steps, outcome.asked_after = best.outcome.steps, best.verdicts

@@ -21,28 +21,28 @@ from rewriter.trust.proof.models.output_agreement import BOUND, OTHER_TENSOR, Fr
 from rewriter.trust.proof.models.validity import Candidate
 
 Repaired = Callable[[RuleSet], "tuple[Model | None, list[str]]"]
-"""Runs rules on the model as it is read anew: the result, None when nothing fired, and the codes of those that fired."""
+"""Reads the model anew and runs rules. Returns the result (None if no rule fired) and the codes of the rules that fired."""
 
 MOST_TRIED = 24
 """Rules that are tried one by one."""
 
 MEMORY = 1 << 28
-"""Bytes of tensors that are looked at together for the first layer that differs."""
+"""Bytes of tensors that are compared together to find the first layer that differs."""
 
 
 def data_of(template: str, path: str) -> str:
-    """The file of a model: `{dir}` stands for its folder, `{name}` for its name without ending."""
+    """The file of a model: `{dir}` is replaced by its folder, `{name}` by its name without ending."""
     return template.replace("{dir}", os.path.dirname(path) or ".").replace("{name}", Path(path).stem)
 
 
 class Expectation:
-    """A model and what the framework computed.
+    """A model and the outputs of the framework.
 
     Args:
         path: the model.
         data: an .npz file with inputs and outputs.
-        rules: those that run by default, with the questions.
-        repaired: runs rules on it.
+        rules: the rules that run by default, with the questions.
+        repaired: runs rules on the model.
     """
 
     def __init__(self, path: str, data: str, rules: RuleSet, repaired: Repaired) -> None:
@@ -52,7 +52,7 @@ class Expectation:
         self._repaired = repaired
 
     def record(self) -> ExpectationRecord:
-        """What the numbers say. Raises RewriterError when a file cannot be read or does not fit."""
+        """The result of the comparison. Raises RewriterError if a file cannot be read or does not match."""
         self._truth = FrameworkOutputs(self._data)
         candidate = Candidate(load(self._path))
         if not (outputs := len(self._truth.recorded(candidate))):
@@ -78,12 +78,12 @@ class Expectation:
             return str(error)
 
     def _with(self, rules: Sequence[Rule]) -> tuple[str, Model | None]:
-        """How a model is off after some rules."""
+        """How the outputs of the model differ after some rules."""
         model, _ = self._repaired(replace(self._rules, rules=tuple(rules), questions=()))
         return ("unchanged", None) if model is None else (self._off(model), model)
 
     def _needed(self, fired: Sequence[str]) -> Iterator[str]:
-        """Of the rules that fired those without which the numbers are others; all, where none alone is needed."""
+        """The rules without which the outputs differ, out of the rules that fired. If no single rule is needed, all of them."""
         whole = self._with(self._rules.rules)[0]
         found = []
         for code in fired[:MOST_TRIED] if len(fired) > 1 else ():
@@ -93,7 +93,7 @@ class Expectation:
         yield from found or fired
 
     def _questions(self) -> tuple[tuple[str, ...], Model | None]:
-        """Guesses, each of which repairs the model, or else all that do so together; and the repaired model."""
+        """The guesses that repair the model, each by itself or else all together, and the repaired model."""
         asked = self._asked()
         right: Model | None = None
         found = []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 1 << 20  # bytes
 
 MOST_HASHED = 1 << 30
-"""Bytes of data: a file may be 64 GiB of nothing, and reading it takes longer than all else."""
+"""Bytes of data that are hashed: a file may be 64 GiB of zeros, and reading it takes longer than all other work."""
 
 Stat = tuple[int, int, int, int]
 """Size, times of change of the content and of the file, in nanoseconds, and number of the file on its disk."""
@@ -33,8 +33,8 @@ class FileStamp:
     Attributes:
         role: as in reports; "beside" is a framework's file that was found and not used.
         path: as in the call; of data, as the model refers to it.
-        sha256: None when it cannot be read, and of data of more than 1 GiB, of which size and times have to do.
-        stat: taken before it was read; None when it cannot be.
+        sha256: None if the file cannot be read, or is data of more than 1 GiB; then size and times are compared.
+        stat: taken before the file was read; None if it is not available.
     """
 
     role: StampRole
@@ -44,11 +44,11 @@ class FileStamp:
 
 
 SETTLED = 2_000_000_000
-"""Nanoseconds after a change in which a second change may leave the times of a file as they are: clocks are coarse."""
+"""Nanoseconds after a change in which a second change may not change the times of a file: clocks are coarse."""
 
 
 def _settled(found: os.stat_result) -> Stat:
-    """The state of a file that others write; of one that just changed, none that is ever met again."""
+    """The state of a file that others write. If the file has just changed, a state that no later state equals."""
     import time
 
     size, changed, noted, number = stat_of(found)
@@ -63,13 +63,13 @@ def stat_of(found: os.stat_result) -> Stat:
 def stamps_of(
     role: Literal["input", "output"], path: str, model: Model, read: tuple[bytes, os.stat_result] | None = None
 ) -> Iterator[FileStamp]:
-    """The stamps of a model's file and of the files beside it with its weights.
+    """The stamps of a model's file and of the files next to it with its weights.
 
     Args:
         role: of the file.
         path: of the file.
         model: what is in it.
-        read: the bytes of the input, where they are known and there are no files with weights.
+        read: the bytes of the input, if they are known and there are no files with weights.
     """
     yield read_stamp(path, *read) if role == "input" and read is not None else file_stamp(role, path)
     data_role: StampRole = "input data" if role == "input" else "output data"
@@ -87,7 +87,7 @@ def file_stamp(role: StampRole, path: str) -> FileStamp:
 
 
 def data_stamp(role: StampRole, folder: Path, location: str) -> FileStamp:
-    """The stamp of a file with weights beside a model."""
+    """The stamp of a file with weights next to a model."""
     from rewriter.core.onnxfile import external_data
 
     try:

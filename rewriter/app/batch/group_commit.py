@@ -1,7 +1,7 @@
 """Group commit: the results of several models are written under temporary names, synced together, and only then named.
 
-A sync waits for the disk, for thirty small files about as long as for one. Nobody hears of a model before its result has its
-name and the folder is synced, too: what a journal says is on the disk, and what a killed process left has no name.
+A sync waits for the disk, for thirty small files about as long as for one. A model is reported only after its result has its
+name and the folder is synced. So every result in a journal is on the disk, and the files of a killed process have no name.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from rewriter.core.onnxfile.write import NewFile, make_folder, sync_folder, writ
 from rewriter.core.record import replace
 
 MOST = 32
-"""Results that wait; each holds a descriptor."""
+"""Results that wait; each has an open descriptor."""
 
 MOST_BYTES = 1 << 25
-"""Of results that wait, together."""
+"""Bytes of all results that wait."""
 
 SECONDS = 0.5
-"""For which a result waits for others, unless the model after it takes longer."""
+"""Seconds for which a result waits for others, unless the next model takes longer."""
 
 Numbered = tuple[int, Outcome]
 """An outcome and the number of its job."""
 
 
 class GroupCommit:
-    """Results that have no name yet; what still has none at the end is removed."""
+    """Results that have no name yet. Results without a name at the end are removed."""
 
     def __init__(self) -> None:
         self._files: dict[str, NewFile] = {}
@@ -43,7 +43,7 @@ class GroupCommit:
         self._since = 0.0
 
     def write(self, target: str, data: bytes, *, force: bool) -> None:
-        """Writes a result that is named later; it is one of the group before it is on the disk. Raises RewriterError."""
+        """Writes a result that is named later. It joins the group before it is on the disk. Raises RewriterError."""
         self.close_file(target)
         self._files[target] = file = NewFile(Path(target), force)
         try:
@@ -54,7 +54,7 @@ class GroupCommit:
         self._bytes += len(data)
 
     def add(self, number: int, outcome: Outcome) -> list[Numbered]:
-        """Takes what became of a model; the outcomes that nothing is missing of now, with the numbers of their jobs."""
+        """Adds the outcome of a model. Returns the outcomes that are now complete, with the numbers of their jobs."""
         if outcome.error or outcome.output not in self._files:
             self.close_file(outcome.output)
             return [(number, outcome)]
@@ -64,7 +64,7 @@ class GroupCommit:
         return self.commit() if full or time.monotonic() - self._since > SECONDS else []
 
     def commit(self) -> list[Numbered]:
-        """Syncs and names all that wait; their outcomes, which are failures where that was not possible."""
+        """Syncs and names all results that wait. Returns their outcomes, which are failures if that was not possible."""
         for file in self._files.values():
             file.begin_sync()
         for step in (NewFile.sync, NewFile.name):  # a name between two syncs would make the second one wait for the disk anew
@@ -89,7 +89,7 @@ class GroupCommit:
             _fail(outcome, str(error))
 
     def close(self) -> None:
-        """Removes what has no name; a handler of a signal may call it at any place."""
+        """Removes the results without a name. A signal handler may call it at any point."""
         for target in list(self._files):
             self.close_file(target)
 
@@ -111,12 +111,12 @@ class GroupCommit:
 
 
 _current: list[GroupCommit | None] = []
-"""That of this process, and None above it while results are to have their names at once."""
+"""The group of this process. The last entry is None while results get their names at once."""
 
 
 @contextmanager
 def named_at_once() -> Iterator[None]:
-    """Results are read again as soon as they are written."""
+    """Names results at once, because they are read as soon as they are written."""
     _current.append(None)
     try:
         yield
@@ -125,7 +125,7 @@ def named_at_once() -> Iterator[None]:
 
 
 def write_result(job: Job, work: Work, outcome: Outcome, data: bytes) -> None:
-    """Writes the bytes of a model that has no data in other files, and notes them where that is wanted.
+    """Writes the bytes of a model that has no data in other files, and notes them if the work requires it.
 
     Raises:
         RewriterError: the target may not be replaced, or cannot be written.
@@ -159,7 +159,7 @@ def _fail(outcome: Outcome, error: str) -> None:
 
 
 def _unsynced(folder: str) -> str:
-    """Why a folder cannot be synced, "" mostly."""
+    """Why a folder cannot be synced; "" if it was synced."""
     try:
         sync_folder(Path(folder))
     except OSError as error:

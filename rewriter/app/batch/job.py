@@ -1,7 +1,7 @@
 """One model from file to file, stage by stage: foresee, read, check, run, guard, check, record, write, compare.
 
-What a worker process does. Each stage is a function, and each way from file to file calls those that it needs: a repair all of
-them, a copy the reading and the writing, a question to the framework's own numbers what lies between them.
+A worker process does this. Each stage is a function, and each way from file to file calls the stages that it needs. A repair
+calls all of them, a copy reads and writes, and a comparison with the framework's outputs calls the stages in between.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def process(job: Job, work: Work) -> Outcome:
-    """Does one job. Never raises: what goes wrong is in the outcome, and a model that could be read is written all the same."""
+    """Does one job. Never raises: errors are in the outcome, and a model that could be read is written all the same."""
     if is_remote(job.path) or is_url(job.target):
         from rewriter.app.batch.remote import process_remote
 
@@ -83,10 +83,10 @@ def _process(job: Job, work: Work) -> Outcome:
 
 
 def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
-    """Does one job and says in `outcome` what became of it.
+    """Does one job and records its result in `outcome`.
 
     Returns:
-        The resulting model; None where nothing can fire and the model was therefore not loaded.
+        The resulting model; None if no rule can fire and the model was therefore not loaded.
 
     Raises:
         RewriterError: the model cannot be read or the result not written.
@@ -138,7 +138,7 @@ def _asked(job: Job, work: Work, outcome: Outcome) -> Model | None:
 
 
 def _copied(job: Job, work: Work, outcome: Outcome) -> Model:
-    """Reads, and writes what was read."""
+    """Reads the model and writes it unchanged."""
     with stage(outcome.profile, "load"):
         model = _load(job.path, Reading())
     _note_files("input", job.path, model, work, outcome)
@@ -148,7 +148,7 @@ def _copied(job: Job, work: Work, outcome: Outcome) -> Model:
 
 
 def _adopted(job: Job, target: str, work: Work, outcome: Outcome, stages: Stages) -> Model | None:
-    """Takes an existing file for the result of a job that was not noted any more, if it is what the stages write.
+    """Uses an existing file as the result of a job that is missing from the journal, if the stages write the same file.
 
     Raises:
         RewriterError: it is not.
@@ -174,14 +174,14 @@ def _adopted(job: Job, target: str, work: Work, outcome: Outcome, stages: Stages
 
 @record(frozen=True, slots=True)
 class Product:
-    """A model after all that was done to it, and its bytes where they are known."""
+    """A model after all changes, and its bytes if they are known."""
 
     model: Model
     serialised: bytes | None = None
 
 
 def _leave(job: Job, work: Work, outcome: Outcome, verdict: Verdict) -> None:
-    """Says of a model what is known of it without running a rule, and copies it."""
+    """Copies a model, and records in `outcome` the facts that are known without running a rule."""
     from rewriter.app.batch.untouched import copy
 
     outcome.refusal, outcome.remaining = verdict.refusal, verdict.remaining
@@ -282,10 +282,10 @@ def _refusal(model: Model, work: Work, outcome: Outcome, read: bytes | None, not
 
 @record(frozen=True, slots=True)
 class Subject:
-    """What all runs of the rules on one model share: the first one, and those that leave something out.
+    """The data that all runs of the rules on one model share: the first run, and the runs that leave something out.
 
     Attributes:
-        messages: what is to be said of the source.
+        messages: notes on the source.
         profile: books the time of the first run.
     """
 
@@ -326,7 +326,7 @@ def _note_subject(model: Model, subject: Subject, work: Work, outcome: Outcome) 
 
 
 def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast: Forecast | None = None) -> ReplayedRun:
-    """A run on this model, which is edited; `forecast` is for one that is as it was read."""
+    """Runs the rules on this model, which is edited. `forecast` is valid for a model that is as it was read."""
     from rewriter.core.conditions.recorded_graph import Knowledge
     from rewriter.core.engine.run import Hooks, run
     from rewriter.trust.proof.judges import has_kernel
@@ -367,7 +367,7 @@ def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast
 
 
 def _run_again(subject: Subject, plan: Variation) -> ReplayedRun:
-    """A run on the model as it is read anew."""
+    """Reads the model anew and runs the rules on it."""
     return _run(subject, _load(subject.path, subject.work.reading), plan)
 
 
@@ -390,7 +390,7 @@ def _limits_of(subject: Subject, plan: Variation | None) -> Limits:
 
 
 def _chooser(rewriting: Rewriting) -> Chooser | Suppressor | None:
-    """Who says which firings may happen; None where all may."""
+    """The object that permits or forbids firings; None if all may happen."""
     if rewriting.plan is not None:
         from rewriter.trust.plans.plan_file import Chooser
 
@@ -414,7 +414,7 @@ def _tidy(model: Model, log: Log) -> int:
 
 
 def _guard(attempt: ReplayedRun, subject: Subject, *, runs_before: bool) -> ReplayedRun:
-    """As much of a run as leaves the model no worse than it came."""
+    """The largest part of a run that does not make the model worse."""
     from rewriter.trust.proof.models.guard import guarded
 
     again = partial(_run_again, subject)
@@ -423,7 +423,7 @@ def _guard(attempt: ReplayedRun, subject: Subject, *, runs_before: bool) -> Repl
 
 
 def _numbers(checking: Checking, rules: RuleSet, replay: Replay) -> Verify:
-    """Compares numbers where they are to be compared; mostly nothing that does it has to be imported."""
+    """The comparison of outputs, if the work requires it. Its modules are imported only then."""
     verifier: Verify | None = None
     if checking.verify:
         from rewriter.trust.proof.models.equivalence import Verifier
@@ -441,7 +441,7 @@ def _numbers(checking: Checking, rules: RuleSet, replay: Replay) -> Verify:
 
 
 def _remaining(attempt: ReplayedRun, work: Work, outcome: Outcome, read: bytes | None, notes: list[str]) -> str | None:
-    """Why ONNX Runtime rejects the result, which the guard has usually found out already."""
+    """Why ONNX Runtime rejects the result. The guard has usually found this already."""
     if outcome.changed:
         return attempt.candidate.runtime_refusal()
     return outcome.refusal if work.asks_before else _refusal(attempt.model, work, outcome, read, notes)
@@ -491,7 +491,7 @@ def _expect(job: Job, work: Work, template: str, outcome: Outcome) -> None:
 
 
 def _write(job: Job, target: str, work: Work, outcome: Outcome, result: Product, outlook: Outlook) -> None:
-    """Writes the bytes where they are known, otherwise the model, and compares it with what it was where that is wanted."""
+    """Writes the bytes if they are known, otherwise the model. Compares it with the original if the work requires it."""
     data = result.serialised
     if outlook.read is not None and target != job.path and not work.notes.diff and (data is not None or not outcome.changed):
         from rewriter.app.batch.group_commit import write_result
@@ -528,7 +528,7 @@ def _note_files(
     outcome: Outcome,
     read: tuple[bytes, os.stat_result] | None = None,
 ) -> None:
-    """Notes what the files are that a model was read from or written to, where that is wanted and not yet done."""
+    """Notes the files that a model was read from or written to, if the work requires it and they are not noted yet."""
     if work.notes.stamped and (role == "output" or not outcome.stamps):
         from rewriter.app.batch.file_records import stamps_of
 

@@ -1,6 +1,6 @@
-"""From the files, folders and URLs that a call names to models, and from models to where their results go.
+"""The models of the files, folders and URLs that a call names, and the targets of their results.
 
-The commands use it. A file, a URL and the standard input differ in how they are found, and in nothing else.
+The commands use this module. A file, a URL and the standard input differ only in how they are found.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OPTIMIZED = ".optimized.onnx"
 
 @record(frozen=True, slots=True)
 class Found:
-    """A model, and its place under the folder in which it was found (its name, when it was named itself)."""
+    """A model, and its place under the folder in which it was found (its name, if the call names the model itself)."""
 
     path: str
     place: str
@@ -37,7 +37,7 @@ def find_models(paths: Sequence[str], *, leave_out: str | None = None, skip: str
     Args:
         paths: files, which need not exist (they fail one by one, later), folders, URLs of either, or the standard input.
         leave_out: a folder that is not searched, since results go there.
-        skip: leave out models found in folders whose names end so, as `.fixed.onnx`; "" leaves out none.
+        skip: an ending such as `.fixed.onnx`: models in folders whose names end so are left out. "" leaves out none.
 
     Raises:
         RewriterError: nothing is named, a URL cannot be listed, or there is no model in a folder.
@@ -80,7 +80,7 @@ def _below(folder: Path, hidden: str | None, skip: str) -> Iterator[Path]:
 
 
 def _real(path: str) -> str:
-    """Where a path leads; a link that leads to itself is left as it is, to fail when it is read."""
+    """The real path. A link that leads to itself is returned unchanged and fails when it is read."""
     return path if is_remote(path) else os.path.realpath(path)
 
 
@@ -90,17 +90,17 @@ def unwritten(models: Sequence[Found]) -> list[Job]:
 
 
 def plan(models: Sequence[Found], *, output: str | None, out: str | None, in_place: bool, ending: str = FIXED) -> list[Job]:
-    """Where the result of each model goes.
+    """The jobs, each with the target of its result.
 
     Args:
         models: what was found.
         output: the file for a single model.
         out: the folder that mirrors what was found.
-        in_place: replace the models; with none of the three, results go beside them.
-        ending: of the names of results that go beside the models.
+        in_place: replace the models. Without `output`, `out` and `in_place`, results go next to the models.
+        ending: of the names of results that go next to the models.
 
     Raises:
-        RewriterError: several models have one target, or a model is its own though `in_place` is not given.
+        RewriterError: several models have one target, or a model is its own target without `in_place`.
     """
     if output is not None and len(models) > 1:
         raise RewriterError(f"-o {output} names one file, but there are {len(models)} models; use --out")
@@ -144,7 +144,7 @@ def _target(model: Found, output: str | None, out: str | None, ending: str) -> s
 
 
 def _apart(one: str, other: str) -> str:
-    """What to do that the results of two models do not get into each other's way."""
+    """Advice on how to give the results of two models different targets."""
     if is_remote(one) or is_remote(other):
         return ""
     above = os.path.commonpath([os.path.abspath(one), os.path.abspath(other)])
@@ -159,7 +159,7 @@ def without_results(jobs: Sequence[Job]) -> list[Job]:
 
 
 def check_results(jobs: Sequence[Job]) -> None:
-    """Raises RewriterError where several results exist; with one the job itself says so."""
+    """Raises RewriterError if several results exist. If one exists, the job itself fails with that error."""
     found = [job.target for job in jobs if _has_result(job)]
     if len(found) > 1:
         raise RewriterError(
@@ -186,10 +186,10 @@ def opened(text: str, source: str = "none") -> Opened:
 
     Args:
         text: the argument.
-        source: what `--source` says of the framework's own file, which "auto" brings along.
+        source: the value of `--source`. With "auto", the framework's own file is also downloaded.
 
     Raises:
-        RewriterError: it cannot be had.
+        RewriterError: it cannot be read or downloaded.
     """
     from rewriter.workbench.surgery.opened import Opened
 
@@ -201,7 +201,7 @@ def opened(text: str, source: str = "none") -> Opened:
     from rewriter.core.isolation.budget import undisturbed
 
     folder = TemporaryDirectory(prefix="rewriter-")
-    with undisturbed():  # limits are for the work on a model, not for its way
+    with undisturbed():  # limits are for the work on a model, not for its transfer
         path = download(text, Path(folder.name), source=source)
     name = "standard input" if text == STDIN else text
     called(str(path), name)
@@ -212,7 +212,7 @@ def all_opened(texts: Sequence[str], source: str = "none") -> list[Opened]:
     """The models of several arguments, as `opened` has them.
 
     Raises:
-        RewriterError: one cannot be had, or two are to be the standard input.
+        RewriterError: one cannot be read or downloaded, or two are the standard input.
     """
     if texts.count(STDIN) > 1:
         raise RewriterError("- is the model on the standard input, and there is only one")

@@ -1,4 +1,4 @@
-"""What runs did to the models of a folder, written down as they do it, so that a later run knows what is left to do."""
+"""The record of runs on the models of a folder, written as they go on, so that a later run can skip finished models."""
 
 from __future__ import annotations
 
@@ -23,21 +23,20 @@ ENDING = ".journal.jsonl"
 FORMAT = 1
 
 _NO_MATTER = frozenset({"rules", "force", "before"})
-"""What the stages of `Work` say beside that which decides the bytes of results. Limits are noted with the models that reached
-them.
+"""Fields of the stages of `Work` that do not decide the bytes of results. Limits are noted with the models that reached them.
 """
 
 MAX_LINE = 1 << 24
-"""Bytes of a line; what is longer is passed over in pieces, none of which is a line of JSON."""
+"""Bytes of a line. A longer line is read in pieces and skipped: no piece is a line of JSON."""
 
 SPARE = 1000
-"""Lines out of date for which a journal is not written anew."""
+"""Outdated lines up to which a journal is not written anew."""
 
 Entry = dict[str, Any]
 
 
 def recipe(command: str, work: Work, versions: Mapping[str, str]) -> dict[str, Any]:
-    """Everything but the files of a model that decides what becomes of it."""
+    """Everything that decides the result of a model, except its files."""
     stages = (work.reading, work.rewriting, work.checking, work.writing)
     matter = ((one, name) for one in stages for name in names(type(one)) or () if name not in _NO_MATTER)
     options = {name: as_dict(getattr(one, name)) for one, name in matter}
@@ -63,7 +62,7 @@ class Journal:
         recipes: by their keys.
 
     Raises:
-        RewriterError: there is something else by this name, or it cannot be read.
+        RewriterError: the file of this name is no journal, or it cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -82,11 +81,11 @@ class Journal:
         return place in self._places
 
     def places(self) -> list[str]:
-        """The models it knows, by where their results are in the folder."""
+        """The models in the journal, by the places of their results in the folder."""
         return list(self._places)
 
     def entry(self, place: str) -> Entry | None:
-        """What is known of a model."""
+        """The entry of a model."""
         offset = self._places.get(place)
         if offset is None:
             return None
@@ -104,7 +103,7 @@ class Journal:
 
     def start(self, recipes: Mapping[str, dict[str, Any]]) -> None:
         """Opens it for a run that uses these recipes. Raises RewriterError."""
-        if self._lines > 2 * len(self) + SPARE and os.access(self.path.parent, os.W_OK):  # in the sandbox it is not
+        if self._lines > 2 * len(self) + SPARE and os.access(self.path.parent, os.W_OK):  # read-only in the sandbox
             self._compact()
         with _named_errors(self.path):
             self._open(os.O_RDWR | os.O_CREAT | os.O_APPEND)
@@ -117,16 +116,16 @@ class Journal:
                 self._append({"journal": FORMAT, "key": key, **one, "time": _now()})
 
     def note(self, place: str, entry: Entry) -> None:
-        """Adds what became of a model. Raises RewriterError."""
+        """Adds the result of a model. Raises RewriterError."""
         self._places[place] = self._append({"model": place, **entry, "time": _now()})
 
     def forget(self, place: str) -> None:
-        """A model is gone, and so is its result. Raises RewriterError."""
+        """Removes a model whose files are gone. Raises RewriterError."""
         self._append({"model": place, "gone": True, "time": _now()})
         self._places.pop(place, None)
 
     def close(self) -> None:
-        """Has it written to the disk."""
+        """Syncs the journal to the disk."""
         if self._descriptor >= 0:
             with contextlib.suppress(OSError):
                 os.fsync(self._descriptor)
@@ -134,12 +133,12 @@ class Journal:
             self._descriptor = -1
 
     def _append(self, line: Entry) -> int:
-        """Writes a line; where it begins. Two processes that write at once do not get into each other's lines."""
+        """Writes a line and returns its offset. Lines of two processes that write at the same time do not mix."""
         data = _line(line).encode() + b"\n"
         with _named_errors(self.path):
             done = os.write(self._descriptor, data)
             end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
-            if done < len(data):  # the disk is full, or nearly so; what is there is passed over
+            if done < len(data):  # the disk is full, or nearly so; the incomplete line is skipped
                 os.write(self._descriptor, b"\n")
                 raise RewriterError(f"{self.path}: no space left on device")
         self._lines += 1
@@ -199,7 +198,7 @@ class Journal:
 
 
 def entry_of(outcome: Outcome, status: str, key: str, limits: Mapping[str, float | None]) -> Entry:
-    """What a journal holds of a model."""
+    """The entry of a model in a journal."""
     stamps: dict[str, list[Any]] = {}
     for one in outcome.stamps:
         stamps.setdefault(one.role, []).append([one.path, one.sha256, one.stat])
@@ -225,7 +224,7 @@ def entry_of(outcome: Outcome, status: str, key: str, limits: Mapping[str, float
 
 
 def _is_entry(line: Entry) -> bool:
-    """Whether each value of a line is of its kind; a line that is damaged says nothing, and its model is done again."""
+    """Whether each value of a line has its type. A damaged line is ignored, and its model is done again."""
     return all(name not in line or is_kind(line[name]) for name, is_kind in _KINDS.items()) and line.get("verdict") in _STATUSES
 
 
@@ -275,7 +274,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "rolled back": lambda value: isinstance(value, list) and all(_is_texts(one) and len(one) == 2 for one in value),
     "seconds": _is_number,
 }
-"""What stands in a line about a model."""
+"""The keys of a line about a model, each with a check of its value."""
 
 
 def stamps_in(entry: Entry, *roles: str) -> Iterator[FileStamp]:
@@ -300,7 +299,7 @@ def _now() -> str:
 
 @contextlib.contextmanager
 def _named_errors(path: Path) -> Iterator[None]:
-    """Has an error of the system name the file."""
+    """Adds the name of the file to errors of the system."""
     try:
         yield
     except OSError as error:

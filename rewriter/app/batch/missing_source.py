@@ -1,6 +1,6 @@
-"""What is said of a model whose exporter left things to the framework's own file, where that file is missing.
+"""The note on a model whose exporter left information in the framework's own file, if that file is missing.
 
-`job` asks it, so that a model which no rule can repair without the file does not come out as if nothing were wrong with it.
+`job` uses it: without the note, a model that no rule can repair without the file would look correct.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from rewriter.workbench.style import counted
 
 
 def missing_source(rules: RuleSet, graph: Graph, exporter: Exporter, path: str, *, is_of_another: bool) -> list[str]:
-    """How many rules need the source file of a model, and where it is looked for; nothing where none does.
+    """How many rules need the source file of a model, and the places in which it is searched. Empty if no rule needs it.
 
     Args:
-        rules: those that run.
+        rules: the rules that run.
         graph: as it was read.
         exporter: who wrote it, one of `SOURCE_FILES`.
         path: of the model.
@@ -38,7 +38,7 @@ def missing_source(rules: RuleSet, graph: Graph, exporter: Exporter, path: str, 
 
 
 def _waiting(rules: RuleSet, graph: Graph, exporter: Exporter) -> list[Rule]:
-    """The rules that are meant for the model but for its source file, and whose operators it has."""
+    """The rules for this model that lack only its source file, and whose operators the model has."""
     subject = GuardedModel(exporter, getattr(graph, "ir_version", None), {graph.opset}, has_source=True)
     suited = [rule for rule in rules if rule.needs_source and refusal(rule, subject, by_id=rule.code in rules.by_id) is None]
     operators = {node.op for node in graph.nodes} if suited else set()

@@ -1,4 +1,4 @@
-"""From the outcomes of jobs to the record that all reports are made of: one of each model, and the totals of a call."""
+"""From the outcomes of jobs to the records that all reports are made of: one for each model, and the totals of a call."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 Command = Literal["fix", "check", "optimize"]
 
 MESSAGES = 1000
-"""Of ONNX Runtime, of which the answers are remembered."""
+"""Messages of ONNX Runtime for which the matching rules are cached."""
 
 _NUMBERS = re.compile(r"\d+")
 _OPERATOR = re.compile(r"\bOp(?:type)? \((\w+)\)|\boperator \((\w+)\)|\b(\w+)\(-?\d+\) is not a registered")
-"""Where ONNX Runtime names the operator of the node that it rejects."""
+"""The places in a message of ONNX Runtime that name the operator of the rejected node."""
 
 _known: dict[tuple[tuple[str, ...], str], list[Answer]] = {}
 
 
 def status(command: Command, outcome: Outcome) -> Status:
-    """One word for what became of a model."""
+    """The status of a model, one word."""
     if outcome.error:
         return "failed"
     if (outcome.refusal if command == "check" else outcome.remaining) and not outcome.changed:
@@ -59,10 +59,10 @@ def status(command: Command, outcome: Outcome) -> Status:
 
 
 def answers_to(outcome: Outcome, paths: Sequence[str] | None) -> list[Answer]:
-    """The rules of some paths that surely answer what ONNX Runtime says against a model or a result, those that fire first.
+    """The rules of some paths that surely repair ONNX Runtime's error message for a model or a result; rules that fire first.
 
-    A rule about the model as a whole was asked, so one that neither fired nor was blocked is no answer; nor is one for other
-    exporters than the one that wrote the model, where that is known, or one without the operator that the message names.
+    A rule about the whole model was tried, so it is no answer if it neither fired nor was blocked. Rules for other exporters
+    than the exporter of the model, if it is known, and rules without the operator in the message are no answers either.
     """
     said = outcome.refusal if outcome.remaining is None else outcome.remaining
     if not said or outcome.log is None:
@@ -86,7 +86,7 @@ def _is_meant(rule: Rule, exporter: str) -> bool:
 
 
 def _is_about(rule: Rule, operators: Collection[str]) -> bool:
-    """Whether a pattern has one of these operators, or any; True where none is named, and for the model as a whole."""
+    """Whether a pattern has one of these operators, or any. True if no operator is named, and for rules about the model."""
     from rewriter.core.language.walk import pattern_nodes
 
     nodes = [node for form in rule.variants for node in pattern_nodes(form.ast.match)]
@@ -113,7 +113,7 @@ def _symptoms(paths: tuple[str, ...]) -> Symptoms:
 
 
 def model_record(command: Command, outcome: Outcome, answers: Sequence[Answer] = ()) -> ModelRecord:
-    """What became of one model; `answers` are the rules that repair the message of ONNX Runtime."""
+    """The record of one model; `answers` are the rules that repair the error message of ONNX Runtime."""
     log = outcome.log or Log()
     stop = None if outcome.log is None or outcome.error else next((stop.kind for stop in log.stops), "fixpoint")
     stop = "Time" if outcome.late else stop
@@ -154,7 +154,7 @@ def model_record(command: Command, outcome: Outcome, answers: Sequence[Answer] =
 
 
 def earlier_record(job: Job, entry: Entry) -> ModelRecord:
-    """The same of what an earlier run did, as far as its journal has it."""
+    """The record of a model from an earlier run, as far as its journal has it."""
     from rewriter.app.batch.journal import stamps_in
 
     numbers = entry.get("numbers")
@@ -180,7 +180,7 @@ def earlier_record(job: Job, entry: Entry) -> ModelRecord:
 
 
 def skipped_records(found: Mapping[tuple[Skipped, ...], int]) -> Iterator[SkippedRecord]:
-    """Which rules were not tried and why, of how many models: models of one exporter and opset skip the same ones."""
+    """The rules that were not tried, why, and on how many models: models of one exporter and opset skip the same rules."""
     models: Counter[tuple[str, str]] = Counter()
     for skipped, count in found.items():
         for one in skipped:
@@ -221,11 +221,11 @@ OK, FINDINGS, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 
 
 class Totals:
-    """What became of the models of a call.
+    """The counts and records of the models of a call.
 
     Args:
         rules: the paths of `--rules`, in which rules for error messages are looked for.
-        keeps: whether the record of each model is kept, on the disk, for a report.
+        keeps: whether the record of each model is kept on the disk for a report.
     """
 
     def __init__(self, command: Command, rules: Sequence[str] | None = None, *, keeps: bool = False) -> None:
@@ -244,7 +244,7 @@ class Totals:
         self.records: Spool[ModelRecord] | None = Spool() if keeps else None
 
     def add(self, number: int, outcome: Outcome) -> None:
-        """A model is finished; `number` is its place among all."""
+        """Adds a finished model; `number` is its place among all."""
         answers = answers_to(outcome, self._rules) if self.records is not None else []
         self._answering.update({answer.rule.code: answer.rule for answer in answers})
         if self.records is not None and outcome.log is not None:
@@ -254,7 +254,7 @@ class Totals:
         self.add_record(number, model_record(self._command, outcome, answers))
 
     def add_record(self, number: int, one: ModelRecord) -> None:
-        """The same for what an earlier run did."""
+        """Adds a model from an earlier run."""
         self.models += 1
         self._statuses[one.status] += 1
         refused = bool(one.refusal if self._command == "check" else one.remaining)
@@ -281,7 +281,7 @@ class Totals:
 
     @property
     def code(self) -> int:
-        """3 when this program made a mistake, 2 when a model failed, 1 for findings or something unrepaired, 0 otherwise."""
+        """3 after an error of this program, 2 if a model failed, 1 for findings or something unrepaired, 0 otherwise."""
         return self._worst
 
     def summary(self, seconds: float) -> Summary:
@@ -317,7 +317,7 @@ class Totals:
 
 
 class _Records:
-    """The records of all models, read from the disk as they are asked for."""
+    """The records of all models, read from the disk one by one."""
 
     def __init__(self, spool: Spool[ModelRecord] | None) -> None:
         self._spool = spool

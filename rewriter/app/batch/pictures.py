@@ -20,7 +20,7 @@ AROUND = 80
 
 
 def picture_of_firing(firing: Firing, ending: str) -> str:
-    """What happens in a firing with a snapshot, before and after it; `ending` is one of `ENDINGS`."""
+    """The nodes around a firing with a snapshot, before and after it; `ending` is one of `ENDINGS`."""
     assert firing.snapshot is not None
     title, subtitle = f"{firing.rule} at {place_text(firing)}", firing.title
     if ending == ".svg":
@@ -30,10 +30,10 @@ def picture_of_firing(firing: Firing, ending: str) -> str:
 
 
 def picture_of_part(model: Model, name: str, around: str | None, hops: int, ending: str, *, most: int) -> str:
-    """The nodes around one, so many steps away, or the whole of a model with at most so many nodes.
+    """The nodes at most `hops` steps away from one node, or a whole model with at most `most` nodes.
 
     Raises:
-        RewriterError: there are more nodes, or none of this name.
+        RewriterError: there are more nodes, or no node has this name.
     """
     index = GraphIndex(model.graph)
     context = Context(index, Knowledge(overridable=model.overridable))

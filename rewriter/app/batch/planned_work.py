@@ -1,6 +1,6 @@
-"""From what a run would do to a plan that somebody edits, and from the plan to the work that carries it out.
+"""From the rewrites of a trial run to a plan that you edit, and from the plan to the work that carries it out.
 
-`rewriter plan` and `rewriter apply` use it. What a plan is, as a file, is in `plans`.
+`rewriter plan` and `rewriter apply` use it. The format of the file is in `plans`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rewriter.workbench.surgery.opened import Opened
 
 
 def plan_of(outcome: Outcome, work: Work, model: Opened, path: str, rules: Sequence[str] | None) -> Document:
-    """What a run would do, to be written down.
+    """The plan of the rewrites that a run would do.
 
     Args:
         outcome: of the run.
@@ -53,7 +53,7 @@ def plan_of(outcome: Outcome, work: Work, model: Opened, path: str, rules: Seque
 
 
 def _proposals(outcome: Outcome) -> list[Proposal]:
-    """What would fire, then what was kept from it."""
+    """The firings that would happen, then the suppressed and the rolled back ones."""
     log = outcome.log
     assert log is not None
     found = [Proposal(f.number, True, f.rule, f.place, f.root, f.matched, f.parents) for f in log.firings]
@@ -64,7 +64,7 @@ def _proposals(outcome: Outcome) -> list[Proposal]:
 
 
 def work_of(plan: Document, name: str, known: RuleSet, model: Opened, source: Opened | None) -> Work:
-    """What a plan says, when all that it is about is as it was.
+    """The work that a plan describes, if the model, the rules and the source file are unchanged.
 
     Args:
         plan: the plan.
@@ -74,7 +74,7 @@ def work_of(plan: Document, name: str, known: RuleSet, model: Opened, source: Op
         source: its source file.
 
     Raises:
-        RewriterError: the model, a rule or the source file is another one now.
+        RewriterError: the model, a rule or the source file has changed.
     """
     found = model.digest()
     if found != plan.sha256:

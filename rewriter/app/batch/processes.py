@@ -1,4 +1,4 @@
-"""Processes that do jobs, one after the other or several at once, whatever becomes of one of them."""
+"""Processes that do jobs, one after the other or several at once, even if one of them crashes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Worker = Callable[[Job, Work], Outcome]
 
 @record(slots=True)
 class _Started:
-    """A process, the number of the job that it is at (-1: none), and those of the jobs whose outcomes it has not said."""
+    """A process, the number of its current job (-1: none), and the numbers of the jobs whose outcomes it has not returned."""
 
     process: Process
     current: int = -1
@@ -35,10 +35,10 @@ class _Started:
 
 
 class Pool:
-    """Jobs, and the processes that are at them.
+    """Jobs, and the processes that work on them.
 
-    A process gets a job, or, once there is no other, None. It answers with the outcomes that it has, numbered: those of a
-    group of models are only said once the results of all of them are on the disk (`group_commit`).
+    A process gets a job, or None if no job is left. It answers with its finished outcomes, numbered. The outcomes of a group
+    of models are finished once the results of all of them are on the disk (`group_commit`).
     """
 
     def __init__(self, jobs: Sequence[Job], work: Work, worker: Worker, interruption: Interruption | None = None) -> None:
@@ -58,7 +58,7 @@ class Pool:
         return len(self._processes)
 
     def start(self) -> bool:
-        """A new process with the next job; False when there is none."""
+        """Starts a process with the next job. Returns False if no job is left."""
         if not self._left:
             return False
         from rewriter.core.isolation.process import Process
@@ -70,7 +70,7 @@ class Pool:
         return True
 
     def collect(self) -> list[tuple[int, Outcome]]:
-        """Waits for something to happen; the jobs that are finished by it."""
+        """Waits for an event. Returns the jobs that it finished."""
         found = []
         waited: list[Any] = [one.process.connection for one in self._processes]
         ready = wait(waited if self._interruption is None else [*waited, self._interruption.reader])
@@ -93,14 +93,14 @@ class Pool:
         return found
 
     def stop(self) -> None:
-        """Ends all processes, whatever they are at."""
+        """Ends all processes, even in the middle of a job."""
         if self._processes:
             from rewriter.core.isolation.process import Process
 
             Process.stop(one.process for one in self._processes)
 
     def _send_next(self, one: _Started) -> None:
-        """The next job, or the word that there is none."""
+        """Sends the next job, or None if no job is left."""
         numbered_job: tuple[int, Job] | None = None
         if self._again:
             numbered_job = self._again.pop()
@@ -124,9 +124,9 @@ class Pool:
         return one.process.end()
 
     def _lost(self, one: _Started) -> list[tuple[int, Outcome]]:
-        """A process has died: the job that it was at failed, and is tried once more as a mere copy.
+        """Handles the death of a process: its current job failed, and is tried once more as a mere copy.
 
-        Jobs before it whose results were not yet named are done again; one whose process dies a second time so has failed.
+        Earlier jobs whose results were not yet named are done again. Such a job fails if its process dies a second time.
         """
         exit_code = self._end(one)
         found = []
@@ -159,8 +159,8 @@ def _cause(exit_code: int | None) -> str:
 
 
 def ends_on(number: int, group: GroupCommit) -> None:
-    """Has a signal end this process. It removes the results without a name wherever it comes, also amid their removal, and does
-    so before anything is raised: what is raised may get lost.
+    """Makes a signal end this process. The handler removes the results without a name, also if it interrupts their removal. It
+    does so before it raises anything, because an exception may get lost.
     """
 
     def end(*_: object) -> NoReturn:
@@ -172,7 +172,7 @@ def ends_on(number: int, group: GroupCommit) -> None:
 
 
 def serve(connection: Connection[Any, Any]) -> None:
-    """The life of a process: what is to be done, then jobs in, outcomes out, until the other end is closed."""
+    """The life of a process: receives the work, then jobs, and sends outcomes until the other end is closed."""
     from rewriter.core.isolation.process import received
 
     work, worker = received(connection)
@@ -189,7 +189,7 @@ def serve(connection: Connection[Any, Any]) -> None:
             connection.send(group.add(number, worker(job, work)))
 
 
-# Records that wait on the disk: however many models there are, what is known of them does not fill the memory.
+# Records that wait on the disk, so that the records of many models do not fill the memory.
 
 T = TypeVar("T")
 
@@ -197,7 +197,7 @@ T = TypeVar("T")
 class Spool(Generic[T]):
     """Records by their numbers, in a file without a name that only this process has.
 
-    Those of a list of models are iterated over in the order of these, whatever the order in which they were put there.
+    Iterating over the records of a list of models follows the order of the list, not the order in which they were added.
     """
 
     def __init__(self) -> None:
@@ -206,7 +206,7 @@ class Spool(Generic[T]):
         self._count = 0
 
     def put(self, number: int, one: T) -> None:
-        """Keeps a record under a number that is free. Raises RewriterError when there is no room."""
+        """Keeps a record under a number that is free. Raises RewriterError if the disk is full."""
         try:
             self._put(number, one)
         except OSError as error:
@@ -229,7 +229,7 @@ class Spool(Generic[T]):
         return found  # type: ignore[no-any-return]
 
     def numbers(self) -> Iterator[int]:
-        """Those that have a record."""
+        """The numbers that have a record."""
         return (number for number, offset in enumerate(self._offsets) if offset >= 0)
 
     def __iter__(self) -> Iterator[T]:
@@ -242,7 +242,7 @@ class Spool(Generic[T]):
 # Jobs one after the other or in separate processes; results in the order of the jobs.
 
 MOST_WAITING = 200
-"""Outcomes that wait in memory for those of jobs before them."""
+"""Outcomes that wait in memory for the outcomes of earlier jobs."""
 
 
 def run_all(
@@ -255,15 +255,15 @@ def run_all(
     apart: bool = False,
     interruption: Interruption | None = None,
 ) -> Iterator[Outcome]:
-    """The outcomes of jobs, in their order; after an interruption those that are there.
+    """The outcomes of jobs, in their order; after an interruption, the outcomes so far.
 
     Args:
         jobs: what to do.
         work: what all of them share; pickled once for each process.
-        processes: how many to use; 1 works in this process, unless `apart` wants a process of its own for several jobs.
+        processes: how many to use. 1 works in this process, unless `apart` is true and there are several jobs.
         done: called with each outcome as soon as it is there.
         worker: does one job.
-        interruption: ends the work when a signal came.
+        interruption: ends the work after a signal.
     """
     if len(jobs) <= 1 or (processes == 1 and not apart):
         if interruption is not None:

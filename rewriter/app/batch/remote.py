@@ -1,7 +1,7 @@
 """Models that are not files of this machine: URLs, by way of fsspec, and the standard input.
 
-Such a model is brought into a folder of its own, with the external data and the framework's file that belong to it, worked on
-there as any other, and what was written is brought to where it is wanted. So everything else knows only files.
+Such a model is downloaded into a folder of its own, with its external data and the framework's file. It is worked on there as
+any other model, and the results are uploaded to their targets. So all other modules work only with files.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from rewriter.core.record import replace
 from rewriter.trust.source.find import FIXED
 
 _WHOLE = ("http://", "https://")
-"""Of these, what stands behind a `?` is no part of the path."""
+"""Schemes of URLs in which the text after a `?` is no part of the path."""
 
 
 def process_remote(job: Job, work: Work, process: Callable[[Job, Work], Outcome]) -> Outcome:
-    """Does a job of which the model, or its result, is no file of this machine; as `process`, it never raises."""
+    """Does a job whose model, or its result, is no file of this machine. Like `process`, it never raises."""
     try:
         with TemporaryDirectory(prefix="rewriter-") as folder, named_at_once():
             return _process(job, work, process, Path(folder))
@@ -58,7 +58,7 @@ def _process(job: Job, work: Work, process: Callable[[Job, Work], Outcome], fold
 
 
 def download(url: str, folder: Path, *, source: str) -> Path:
-    """A model with all that belongs to it, as files of this machine."""
+    """Downloads a model with its data and source files. Returns its path on this machine."""
     if url == STDIN:
         with (path := folder / "stdin.onnx").open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
@@ -76,7 +76,7 @@ def download(url: str, folder: Path, *, source: str) -> Path:
 
 
 def _locations(path: Path) -> list[str]:
-    """Files in or below the folder of a model that it keeps weights in; of one that cannot be read, none."""
+    """Files with weights in or below the folder of a model; none if the model cannot be read."""
     from rewriter.core.onnxfile import external_data
     from rewriter.core.onnxfile.read import read_model_file
 
@@ -92,12 +92,12 @@ def _locations(path: Path) -> list[str]:
 
 
 def _sources(url: str, fs: Any) -> list[str]:
-    """What may be the framework's own file beside a model; where a server lists nothing, only what is named after the model."""
+    """Files next to a model that may be the framework's own file. If a server lists nothing, the file named after the model."""
     stem = name_of(url).removesuffix(".onnx").removesuffix(FIXED)
     own = f"{stem}-symbol.json"
     try:
         names = [str(one).rstrip("/").rpartition("/")[2] for one in fs.ls(_filesystem(beside(url, ""))[1], detail=False)]
-    except Exception:  # what a server says that cannot list
+    except Exception:  # a server that cannot list raises one of many errors
         names = [own] if fs.exists(_filesystem(beside(url, own))[1]) else []
     if own in names:
         return [own]
@@ -108,7 +108,7 @@ def _sources(url: str, fs: Any) -> list[str]:
 
 
 def _rename(outcome: Outcome, names: dict[str, str]) -> None:
-    """What is said of the files of this machine is said of what they stand for."""
+    """Replaces, in an outcome, the files of this machine by the names that users know."""
     by_name = partial(with_names, names=names)
     outcome.path = by_name(outcome.path)
     outcome.output = outcome.output and by_name(outcome.output)
@@ -121,7 +121,7 @@ def _rename(outcome: Outcome, names: dict[str, str]) -> None:
 
 
 def upload(path: Path, url: str, *, alone: bool) -> None:
-    """Brings a result to its URL, its weights before it, so that a model that is there can be read."""
+    """Uploads a result to its URL. Its weights are uploaded first, so that an uploaded model can always be read."""
     others = [] if alone else [one for one in sorted(path.parent.rglob("*")) if one.is_file() and one != path]
     for one in others:
         _put(one, beside(url, one.relative_to(path.parent).as_posix()))
@@ -135,7 +135,7 @@ def _put(path: Path, url: str) -> None:
 
 
 def put_bytes(url: str, data: bytes) -> None:
-    """Writes a file at once. Raises RewriterError where it cannot be written."""
+    """Writes a file in one step. Raises RewriterError if it cannot be written."""
     with _url_errors(url):
         fs, there = _filesystem(url)
         fs.makedirs(fs._parent(there), exist_ok=True)
@@ -143,14 +143,14 @@ def put_bytes(url: str, data: bytes) -> None:
 
 
 def exists(url: str) -> bool:
-    """Whether there is something. Raises RewriterError if that is unknown."""
+    """Whether a URL exists. Raises RewriterError if that is unknown."""
     with _url_errors(url):
         fs, there = _filesystem(url)
         return bool(fs.exists(there))
 
 
 def models_at(url: str, *, skip: str | None = None) -> list[tuple[str, str]]:
-    """The model of a URL, or those below it where it is a folder: the URL of each and its place under the folder.
+    """The model of a URL, or the models below it if it is a folder: the URL of each and its place under the folder.
 
     Args:
         url: of a model or a folder.
@@ -178,7 +178,7 @@ def name_of(url: str) -> str:
 
 
 def beside(url: str, name: str) -> str:
-    """What has another name, in the folder of a URL; "" is the folder."""
+    """The URL of another name in the folder of a URL; for "", the URL of the folder."""
     if not is_url(url):
         return str(Path(url).with_name(name))
     head, more, rest = url.partition("::")
@@ -189,7 +189,7 @@ def beside(url: str, name: str) -> str:
 
 
 def below_url(url: str, place: str) -> str:
-    """What stands below a folder."""
+    """The URL of a place below a folder."""
     head, more, rest = url.partition("::")
     return f"{head.rstrip('/')}/{place}{more}{rest}" if not head.endswith("://") else f"{head}{place}{more}{rest}"
 
@@ -205,7 +205,7 @@ def _filesystem(url: str) -> tuple[Any, str]:
 
 @contextmanager
 def _url_errors(url: str) -> Iterator[None]:
-    """Whatever a file system raises becomes one line."""
+    """Turns every error of a file system into one line."""
     try:
         yield
     except RewriterError:
@@ -214,6 +214,6 @@ def _url_errors(url: str) -> Iterator[None]:
         raise RewriterError(f"{url}: no such file or directory") from None
     except ImportError as error:
         raise RewriterError(f"{url}: {error}; {install('remote')} brings what s3, gs, abfs and http need") from None
-    except Exception as error:  # each has errors of its own
+    except Exception as error:  # each file system has errors of its own
         words = " ".join(str(error).split())[:300]
         raise RewriterError(f"{url}: {words or type(error).__name__}") from None

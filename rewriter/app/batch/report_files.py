@@ -17,7 +17,7 @@ SCENES = 3
 """Firings of each rule in each model that an HTML report shows as pictures."""
 
 MANY = 40
-"""Models from which on there is one picture for each rule and model; from ten times as many, there is none."""
+"""With this many models, there is one picture for each rule and model. With ten times as many, there is none."""
 
 
 def check_reports(paths: Sequence[str], used: Iterable[str]) -> None:
@@ -39,21 +39,21 @@ def check_reports(paths: Sequence[str], used: Iterable[str]) -> None:
 
 
 def snapshots(paths: Sequence[str], models: int) -> int:
-    """How many firings of each rule in each model are pictured; pictures are for HTML alone."""
+    """How many firings of each rule in each model are pictured. Only HTML reports have pictures."""
     if not any(form_of(path) == "html" for path in paths) or models >= 10 * MANY:
         return 0
     return SCENES if models < MANY else 1
 
 
 def write_reports(report: Report, paths: Sequence[str], staging: str | None = None) -> None:
-    """Writes each report at once and completely; with a staging folder by its number there, to be put into its place later.
+    """Writes each report in one step. In a staging folder, a report is named by its number, and moved to its place later.
 
     Raises:
-        RewriterError: one cannot be written; those before it are there.
+        RewriterError: a report cannot be written; the reports before it are written.
     """
     sources = {os.path.realpath(model.source) for model in report.models if model.source is not None}
     for number, path in enumerate(paths):
-        if os.path.realpath(path) in sources:  # found beside a model, and therefore not known before
+        if os.path.realpath(path) in sources:  # found next to a model, and therefore not known before
             raise RewriterError(f"--report {path} would overwrite the framework's own file; nothing was written to it")
         if is_url(path):
             from rewriter.app.batch.remote import put_bytes
@@ -72,10 +72,10 @@ def _fill(report: Report, form: str, descriptor: int) -> None:
 
 
 def result_in(staging: str | Path) -> Path:
-    """Where a command in the sandbox leaves the result of `-o`, in a folder from which it is taken afterwards."""
+    """The path at which a command in the sandbox leaves the result of `-o`, in a folder from which it is moved afterwards."""
     return Path(staging, "model.onnx")
 
 
 def report_in(staging: str | Path, number: int) -> Path:
-    """Where it leaves a report."""
+    """The path at which a command in the sandbox leaves a report."""
     return Path(staging, f"report-{number}")

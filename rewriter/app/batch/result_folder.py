@@ -1,7 +1,7 @@
 """A folder of results and its journal: what earlier runs did, and what is left to do (`--resume`, `--update`).
 
-`cli.batch` makes one for calls with `--out`, and notes in it what becomes of each model. `cli.sandbox` asks for the place of
-the journal.
+`cli.batch` makes one for calls with `--out`, and notes in it the result of each model. `cli.sandbox` uses the path of the
+journal.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from rewriter.workbench.style import clean
 Limits = Mapping[str, float | None]
 
 _OTHER = {"versions": "another version", "rules": "other rules", "options": "other options", "command": "another command"}
-"""How recipes differ, by their parts; the first counts."""
+"""How recipes differ, by their parts; the first difference is printed."""
 
 
 class ResultFolder:
-    """The results of a call, and what is left of its jobs.
+    """The results of a call, and the jobs that are left.
 
     Args:
         command: of the call.
         jobs: all of them.
-        work: what they share.
+        work: the work that they share.
         out: the folder.
         journal: its journal; None: next to the folder.
-        mode: "all" jobs are left; "resume": those that an earlier run has not done; "update": those whose result would change.
+        mode: "all" jobs are left; "resume": jobs that no earlier run has done; "update": jobs whose result would change.
         limits: seconds and bytes for a model.
 
     Attributes:
@@ -90,13 +90,13 @@ class ResultFolder:
         self._journal.close()
 
     def note(self, number: int, outcome: Outcome) -> None:
-        """Notes what became of a job."""
+        """Notes the outcome of a job."""
         job = self._jobs[number]
         entry = entry_of(outcome, status(self._command, outcome), self._keys[job.variant], self._limits)
         self._journal.note(self._place(job), entry)
 
     def earlier(self) -> Iterator[tuple[int, ModelRecord]]:
-        """What earlier runs did, with the number of each model."""
+        """The records of models from earlier runs, with the number of each model."""
         for number in self._done:
             job = self._jobs[number]
             yield number, earlier_record(job, self._journal.entry(self._place(job)) or {})
@@ -109,7 +109,7 @@ class ResultFolder:
         self.left.append((number, replace(job, replaces=entry is not None, adopts=entry is None)))
 
     def _find_missing(self) -> None:
-        """What an earlier run did not come to. Raises RewriterError if it had other rules or options."""
+        """Finds the jobs that an earlier run did not reach. Raises RewriterError if it had other rules or options."""
         for number, job in enumerate(self._jobs):
             entry = self._journal.entry(self._place(job))
             if entry is None or not self._stands(job, entry):
@@ -121,7 +121,7 @@ class ResultFolder:
         self.messages.append(f"resume: {len(self._done):,} of {len(self._jobs):,} are done, {len(self.left):,} left")
 
     def _find_changed(self) -> None:
-        """What is missing, or whose result would change; results whose model is gone are removed."""
+        """Finds the jobs whose result is missing or would change. Removes the results of models that are gone."""
         reasons: Counter[str] = Counter()
         places = set()
         for number, job in enumerate(self._jobs):
@@ -163,7 +163,7 @@ class ResultFolder:
         return _OTHER[next(differing, "options")]
 
     def _stands(self, job: Job, entry: Entry) -> bool:
-        """Whether the result that is noted is there, and not a mere copy since the model failed."""
+        """Whether the noted result exists and is not a mere copy of a model that failed."""
         return not entry.get("error") and bool(entry.get("output")) and job.target is not None and os.path.isfile(job.target)
 
     def _same_output(self, job: Job) -> Callable[[FileStamp], bool]:
@@ -185,7 +185,7 @@ class ResultFolder:
         return True
 
     def _remove_results(self, places: set[str]) -> tuple[int, list[str]]:
-        """Removes the results of models that are gone, unless somebody changed them: how many, and those that stay."""
+        """Removes the results of models that are gone, except edited ones. Returns how many, and the results that stay."""
         removed, kept = 0, []
         gone = [place for place in self._journal.places() if place not in places and self._lost(place)]
         still = self._data_of(set(self._journal.places()) - set(gone)) if gone else set()
@@ -223,7 +223,7 @@ class ResultFolder:
 
 
 def _same(stamp: FileStamp, folder: Path, path: str) -> bool:
-    """Whether a file is what it was; where its times leave that open, its contents decide."""
+    """Whether a file is unchanged. If its times do not decide, its contents do."""
     data = stamp.role.endswith("data")
     try:
         if data:
@@ -242,7 +242,7 @@ def _same(stamp: FileStamp, folder: Path, path: str) -> bool:
 
 
 def _unlink(path: Path, out: Path) -> None:
-    """Removes a file, and the folders that are empty without it."""
+    """Removes a file, and the folders that become empty."""
     with contextlib.suppress(OSError):
         os.unlink(path)
         for folder in _between(path, out):

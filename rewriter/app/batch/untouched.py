@@ -1,7 +1,7 @@
-"""Models in which no rule can fire are done before anything heavy is imported: checked by their bytes, and copied as they are.
+"""Models in which no rule can fire: checked by their bytes and copied unchanged before heavy modules are imported.
 
-Whatever is doubtful (bytes out of the ordinary, a file of the framework beside the model, a rule that may fire) is left to the
-ordinary way, which gives the same answer for all that is done here.
+Every doubtful model (unusual bytes, a file of the framework next to it, a rule that may fire) goes the ordinary way. For the
+models that are done here, the ordinary way has the same results.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 @record(slots=True)
 class Verdict:
-    """What is said of a model in which nothing can fire; it goes into the outcome under the same names.
+    """The facts about a model in which no rule can fire. The outcome has fields of the same names.
 
     Attributes:
-        data: what the copy is made of; None where that is much, and is copied from the file.
+        data: the bytes of the copy; None if the model is large and is copied from the file.
         found: the file as it was when it was read.
     """
 
@@ -64,9 +64,9 @@ class Outlook:
 
     Attributes:
         forecast: None if the bytes do not decide, or it is not needed.
-        read: the bytes and what the system says of their file; None where it is large, or the model has data in other files.
+        read: the bytes and the state of their file; None if the file is large, or the model has data in other files.
         stamp: size and time of the file that was read.
-        verdict: None where something may fire, or it is not known.
+        verdict: None if a rule may fire, or it is not known.
     """
 
     forecast: Forecast | None = None
@@ -75,7 +75,7 @@ class Outlook:
     verdict: Verdict | None = None
 
     def check(self, path: str) -> None:
-        """Forgets what does not hold any more, since the file is not what it was."""
+        """Forgets the forecast and the bytes if the file has changed."""
         if self.stamp is not None:
             found = os.stat(path)
             if (found.st_size, found.st_mtime_ns) != self.stamp:
@@ -83,7 +83,7 @@ class Outlook:
 
 
 def foresee(job: Job, work: Work) -> Outlook:
-    """What may fire in a model, and the verdict where nothing can. Raises RewriterError when the model cannot be read."""
+    """The rules that may fire in a model, and the verdict if none can. Raises RewriterError if the model cannot be read."""
     with files.opened(job.path) as (descriptor, size):
         large = size >= files.LARGE
         data = _without_weights(descriptor, size) if large else files.all_bytes(descriptor)
@@ -112,7 +112,7 @@ def _asks_more(work: Work) -> bool:
 
 
 def copied_blindly(job: Job, work: Work, outcome: Outcome) -> bool:
-    """Copies a small model that names no other file, of which there is no time to find out more."""
+    """Copies a small model that names no other file, if there is no time to examine it."""
     from rewriter.core.onnxfile.external_data import may_refer
 
     with files.opened(Path(job.path)) as (descriptor, size):
@@ -126,7 +126,7 @@ def copied_blindly(job: Job, work: Work, outcome: Outcome) -> bool:
 
 
 def _asks_elsewhere(job: Job, work: Work) -> bool:
-    """Whether something beside the model has to be asked: a runtime, or the framework's own file."""
+    """Whether the answer depends on more than the model: on a runtime, or on the framework's own file."""
     source = work.reading.source
     if work.checking.runtime == "yes":
         return True
@@ -137,16 +137,16 @@ def _verdict(job: Job, work: Work, forecast: Forecast, data: bytes, found: os.st
     census = forecast.census
     exporter = _exporter(census)
     if exporter.name in SOURCE_FILES and work.reading.source != "none":
-        return None  # what its source file would decide is to be said
+        return None  # a note has to name the facts that its source file would decide
     if exporter.name == "mxnet" and exporter.evidence == "graph name" and census.graph.columns is not None:
-        return None  # its version follows from names, and those of a large graph are not listed
+        return None  # its version follows from names, and the names of a large graph are not listed
     log = _quiet(forecast, work.rewriting, exporter)
     if log is None:
         return None
     constant = _constant_inputs(census, exporter, work.reading)
     verdict = Verdict(None if large else data, found, log, str(exporter), constant)
     if work.checking.runtime == "auto" and not _is_checked(work, verdict, census, data, found.st_size):
-        return None  # no rule may know what is wrong, but a runtime may
+        return None  # a runtime may reject it although no rule fires
     writes = job.target is not None and job.target != job.path
     if writes and census.refers and (work.notes.journal or not _beside(job)):
         return None
@@ -165,8 +165,8 @@ def _constant_inputs(census: Census, exporter: Exporter, reading: Reading) -> bo
 
 
 def _is_checked(work: Work, verdict: Verdict, census: Census, data: bytes, size: int) -> bool:
-    """Whether ONNX Runtime loads the model, or need not be asked since it is large; False, too, where the ordinary way has to
-    see to that it may be asked.
+    """Whether ONNX Runtime loads the model, or need not load it because it is large. Also False if the ordinary way has to
+    prepare the model before ONNX Runtime can load it.
     """
     if census.refers:
         return False
@@ -186,7 +186,7 @@ def _is_checked(work: Work, verdict: Verdict, census: Census, data: bytes, size:
 
 
 def _fails(session: judges.Session, data: bytes) -> bool:
-    """Whether a small model does not run on made-up inputs; the ordinary way finds out what to say of it."""
+    """Whether a small model fails on generated inputs. The ordinary way then finds the reason."""
     import onnx
 
     from rewriter.trust.proof.models.model_runs import run_failure
@@ -211,12 +211,12 @@ def _operators(body: Body) -> Iterator[tuple[str, str]]:
 
 
 def _quiet(forecast: Forecast, rewriting: Rewriting, exporter: Exporter) -> Log | None:
-    """The log of a run in which nothing happens; None when something may."""
+    """The log of a run in which no rule fires; None if one may fire."""
     census = forecast.census
     subject = GuardedModel(exporter, census.ir_version, census.versions, has_source=False)
     rules = rewriting.rules
     meant, skipped = suited(rules, subject)
-    if not rewriting.keep and rules.questions:  # a check asks about these, too
+    if not rewriting.keep and rules.questions:  # a check also asks about these
         meant = [*meant, *suited(replace(rules, rules=rules.questions), subject)[0]]
     return None if forecast.possible(meant) else Log(skipped=skipped)
 
@@ -232,7 +232,7 @@ def _exporter(census: Census) -> Exporter:
 
 
 def _without_weights(descriptor: int, size: int) -> bytes:
-    """Of a large model only what are no weights; of one that is malformed nothing."""
+    """The bytes of a large model without its weights; empty if the model is malformed."""
     try:
         return without_weights(Source(size, lambda place, count: os.pread(descriptor, min(count, size - place), place)))
     except MalformedError:
@@ -240,19 +240,19 @@ def _without_weights(descriptor: int, size: int) -> bytes:
 
 
 def _beside(job: Job) -> bool:
-    """Whether the copy stands in the folder of the model."""
+    """Whether the copy is in the folder of the model."""
     assert job.target is not None
     return os.path.realpath(os.path.dirname(job.path) or ".") == os.path.realpath(os.path.dirname(job.target) or ".")
 
 
 def copy(job: Job, work: Work, outcome: Outcome, data: bytes | None, found: os.stat_result) -> None:
-    """Writes the model to where its result goes, and notes both files where that is wanted.
+    """Writes the model to its target, and notes both files if the work requires it.
 
     Args:
         job: has a target.
-        work: says whether that may be replaced.
+        work: whether the target may be replaced.
         outcome: gets the output and the notes.
-        data: the bytes that were read; None when they are many, and are copied from the file.
+        data: the bytes that were read; None if the model is large and is copied from the file.
         found: the file as it was when it was read.
 
     Raises:
@@ -293,14 +293,14 @@ def _copy_large(source: Path, target: Path, found: os.stat_result, *, force: boo
         os.close(opened)
 
 
-# A large model without the data of its tensors, for those who only ask what it is made of.
+# A large model without the data of its tensors, for questions about its structure.
 
 _DATA = frozenset((4, 5, 6, 7, 9, 10, 11))  # fields of a tensor that hold its items
 _LEAST = 1 << 12
 
 
 def without_weights(source: Source) -> bytes:
-    """The bytes of a model whose tensors lack their large fields. Raises MalformedError when it is none."""
+    """The bytes of a model, its tensors without their large fields. Raises MalformedError if the file is no model."""
 
     def tensor(start: int, stop: int) -> Pieces:
         pieces, done = Pieces(), start

@@ -1,4 +1,4 @@
-"""Which paths are no files of this machine; a module of its own, since every command asks and few go there."""
+"""Which paths are no files of this machine. Every command imports this module; few commands need `remote`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ STDIN = "-"
 STDOUT = "-"
 
 _NAMES: dict[str, str] = {}
-"""Of files that were brought from elsewhere, what people call them."""
+"""The names that users know for downloaded files."""
 
 
 def is_url(path: str | None) -> bool:
@@ -17,17 +17,17 @@ def is_url(path: str | None) -> bool:
 
 
 def is_remote(path: str | None) -> bool:
-    """Whether something is to be brought from, or to, where it is no file: a URL, or the standard input."""
+    """Whether a path is no file, so that the model has to be transferred: a URL, or the standard input."""
     return path == STDIN or is_url(path)
 
 
 def called(path: str, name: str) -> None:
-    """Remembers what a file stands for."""
+    """Remembers the name that users know for a file."""
     _NAMES[path] = name
 
 
 def with_names(text: str, names: Mapping[str, str] = _NAMES) -> str:
-    """What is said of files that were brought here is said of what they stand for."""
+    """A text with the names that users know in place of the paths of downloaded files."""
     for path, name in names.items():
         text = text.replace(path, name)
     return text

@@ -28,9 +28,9 @@ class Job:
     Attributes:
         target: where the result goes; None writes nothing.
         copy: writes it as it is without trying any rule.
-        variant: the number of the variant of the work, where there are any.
-        replaces: an existing result is an older one of this very model.
-        adopts: an existing result is left, and counts, where it is what would be written.
+        variant: the number of the variant of the work, if there are any.
+        replaces: an existing result is an older result of this model.
+        adopts: an existing result is kept as the result of the job if the same bytes would be written.
     """
 
     path: str
@@ -47,7 +47,7 @@ LEVELS = {"basic": "BASIC", "all": "OPTIMIZE"}
 
 @record(frozen=True, slots=True)
 class Reading:
-    """What a model is when the rules begin, and what is known of it beside its file.
+    """How a model is read before the rules begin, and what is known of it in addition to its file.
 
     Attributes:
         source: "auto", "none" or a file.
@@ -65,11 +65,11 @@ class Rewriting:
 
     Attributes:
         rules: the selected ones, with their settings.
-        keep: False is a check: every edit is taken back.
-        keep_partial: what the rules did is written although the clock ended the run.
+        keep: False is a check: every edit is rolled back.
+        keep_partial: the rewrites are written even if the clock ended the run.
         tidy: also remove what was dead before any rule fired.
-        suppress: firings that are not to happen, by the configuration.
-        plan: the only firings that may happen, with the name of the file that says so; None: all may.
+        suppress: firings that the configuration forbids.
+        plan: the only firings that may happen, with the name of the plan's file; None: all may happen.
     """
 
     rules: RuleSet
@@ -86,11 +86,11 @@ class Checking:
     """How models and results are checked.
 
     Attributes:
-        runtime: whether ONNX Runtime loads them: of a check the model, of a repair the result. "auto": models of moderate size;
+        runtime: whether ONNX Runtime loads the model of a check, and the result of a repair. "auto": models of moderate size;
             "yes": up to the size at which results are checked.
         moderate: "auto" leaves out larger models.
-        before: a repair also loads the model as it is.
-        verify: also compare the numbers before and after; `inputs` is an .npz file with the model's inputs, None makes them up.
+        before: before a repair, ONNX Runtime also loads the model.
+        verify: also compare the outputs before and after. `inputs` is an .npz file with the model's inputs; None: generated.
         expect: the file with the outputs of the framework, with `{dir}` and `{name}` for the folder and the name of the model.
         consumers: that also load the model and the result of a repair.
     """
@@ -110,7 +110,7 @@ class Writing:
 
     Attributes:
         force: existing files may be replaced.
-        stamp: a model that changes gets a record of the run; `full_record`: one that `undo` can do with.
+        stamp: a model that changes gets a record of the run; `full_record`: a record that is sufficient for `undo`.
     """
 
     force: bool = False
@@ -118,23 +118,23 @@ class Writing:
     full_record: bool = False
 
     def replaces(self, job: Job) -> bool:
-        """Whether the result of a job may take the place of an existing file."""
+        """Whether the result of a job may replace an existing file."""
         return self.force or job.replaces
 
 
 @record(frozen=True, slots=True)
 class Notes:
-    """What else is found out and noted; no result depends on it.
+    """What else is noted; no result depends on these fields.
 
     Attributes:
         count: the outcome says how many nodes the model and the result have.
-        diff: also compare the result with what it was.
-        profile: book where the time goes.
+        diff: also compare the result with the original.
+        profile: measure the time of each stage.
         detail: the log has the texts of nodes and conditions.
-        coverage: where to count what rules did, for jobs done in this process.
+        coverage: the counts of rules, for jobs done in this process.
         journal: files are hashed, to be noted in a journal.
-        audit: what a report wants to know of firings besides; files are then hashed, and the log has its texts, too. None: no
-            report is made.
+        audit: what a report also needs of firings; files are then hashed, and the log also has its texts. None: no report is
+            made.
     """
 
     count: bool = False
@@ -147,13 +147,13 @@ class Notes:
 
     @property
     def stamped(self) -> bool:
-        """Whether it is noted what the files were that are read and written."""
+        """Whether the files that are read and written are noted."""
         return self.journal or self.audit is not None
 
 
 @record(frozen=True, slots=True)
 class Planned:
-    """A step of a recipe; `rules` are those that it runs, None where it runs none."""
+    """A step of a recipe; `rules` are the rules that it runs, None if it runs none."""
 
     action: str
     rules: RuleSet | None
@@ -161,13 +161,13 @@ class Planned:
 
 @record(frozen=True, slots=True)
 class Work:
-    """What all jobs of a call share: a record for each stage of the work on a model.
+    """The settings that all jobs of a call share: a record for each stage of the work on a model.
 
     Attributes:
         seconds: for one model; None for no limit.
         memory: bytes for the process that works on it, and for the process of its checks.
         steps: that follow a repair until the consumers accept its result.
-        variants: the same work with other settings, for models of which a configuration says something of their own.
+        variants: the same work with other settings, for models that have settings of their own in a configuration.
     """
 
     rewriting: Rewriting
@@ -182,12 +182,12 @@ class Work:
 
     @property
     def runs_models(self) -> bool:
-        """Whether models that load are run on made-up inputs: in a check, unless there are the framework's own."""
+        """Whether models that load are run on generated inputs: in a check, unless the framework's inputs are known."""
         return not self.rewriting.keep and self.checking.expect is None
 
     @property
     def asks_before(self) -> bool:
-        """Whether ONNX Runtime is asked about the model as it is."""
+        """Whether ONNX Runtime loads the model as it is."""
         return self.checking.runtime != "no" and (self.checking.before or not self.rewriting.keep)
 
     def everywhere(self, change: Callable[[Work], Work]) -> Work:
@@ -197,26 +197,26 @@ class Work:
 
 @record(slots=True)
 class Outcome:
-    """What became of one job.
+    """The outcome of one job.
 
     Attributes:
         output: the file that was written, None for none.
         log: of the run, None when there was none.
-        late: the clock ended the work on it, so that nothing was written.
-        error: why the model failed, "" otherwise; `crash` is the traceback when that was a mistake of this program.
+        late: the clock ended the work on the model, so that nothing was written.
+        error: why the model failed, "" otherwise; `crash` is the traceback if this program caused it.
         constant_inputs: whether initializers that are also inputs were taken as constants; None when there are none.
         tidied: how many nodes, initializers and imports were removed because nothing used them.
         static: whether inputs got fixed shapes.
-        nodes: of the model and of the result, where they were to be counted.
-        differences: of the result from the model as it was, when they were asked for.
-        refusal: why ONNX Runtime does not load the model as it is, "" when it does, None when it was not asked.
+        nodes: of the model and of the result, if they were counted.
+        differences: of the result from the original, if the call requires them.
+        refusal: why ONNX Runtime does not load the model as it is; "" if it does, None if ONNX Runtime was not used.
         remaining: why it does not load the result of a repair, likewise.
-        unjudged: judges that did not say whether they take the model or the result: a sentence of each.
-        expectation: what the framework's own numbers say of it.
-        asked: what consumers make of the model as it is; `asked_after`: of the result of a repair.
-        steps: of a recipe, that the result needed.
-        stamps: what was read and written, when a report or a journal is wanted.
-        profile: where the time went, when that is wanted.
+        unjudged: checks that gave no verdict on the model or the result: a sentence for each.
+        expectation: the comparison with the framework's own outputs.
+        asked: the verdicts of consumers on the model as it is; `asked_after`: on the result of a repair.
+        steps: the steps of a recipe that the result needed.
+        stamps: the files that were read and written, for a report or a journal.
+        profile: the time of each stage, if the call requires it.
     """
 
     path: str
@@ -251,8 +251,8 @@ class Outcome:
 
     @property
     def unfinished(self) -> bool:
-        """Whether something is left: a rule failed, the run was stopped, a rewrite was rolled back, or the numbers are not
-        those that the framework computed.
+        """Whether something is left: a rule failed, the run was stopped, a rewrite was rolled back, or the outputs differ from
+        the outputs of the framework.
         """
         log = self.log
         if log is None:

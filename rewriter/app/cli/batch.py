@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def run_batch(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -> int:
-    """Does all jobs, reports each, sums up, and returns the exit code.
+    """Does all jobs, reports each, prints the totals, and returns the exit code.
 
     Raises:
         RewriterError: the rules cannot be used, or the source file that was named cannot be read.
@@ -102,13 +102,13 @@ def one_run(
     """Runs the selected rules on a single model, which is read once, and writes nothing.
 
     Args:
-        command: whose defaults hold.
+        command: the command whose defaults are used.
         source: the model.
         args: the options that select rules.
-        change: of the work, before it is done.
+        change: changes the work before it is done.
 
     Returns:
-        The work, what became of it, and the model as the run left it; None if nothing can fire, so that it was not loaded.
+        The work, its outcome, and the model after the run; None if no rule can fire and the model was not loaded.
 
     Raises:
         RewriterError: the rules cannot be used, or the model cannot be read.
@@ -120,9 +120,9 @@ def one_run(
 
 
 def firings_of(source: Opened, args: argparse.Namespace, audit: FiringAudit, limits: Limits) -> tuple[list[Firing], Model]:
-    """The firings that `check` finds in a model, with the pictures that `audit` asks for, and the model.
+    """The firings that `check` finds in a model, with the pictures that `audit` requires, and the model.
 
-    Guesses are not tried: they take as long again, and are no firings.
+    Guesses are not tried: they would double the time, and are no firings.
 
     Raises:
         RewriterError: the rules cannot be used, or the model cannot be read.
@@ -152,7 +152,7 @@ def _used_files(jobs: Sequence[Job], args: argparse.Namespace) -> Iterator[str]:
 
 
 class _Batch:
-    """The jobs of a call, and what became of them."""
+    """The jobs of a call, and their outcomes."""
 
     def __init__(self, command: Command, jobs: Sequence[Job], work: Work, args: argparse.Namespace, *, keeps: bool) -> None:
         self._command = command
@@ -168,7 +168,7 @@ class _Batch:
         self._work = work if self.results is None else self.results.work
 
     def run(self, interruption: Interruption) -> None:
-        """Does the jobs that are to be done."""
+        """Does the jobs that are left."""
         if self.results is None:
             self._do(list(enumerate(self._jobs)), interruption)
             return
@@ -187,7 +187,7 @@ class _Batch:
                 number = numbers[outcome.path]
                 _name_files(outcome, self._args)
                 if self._command == "optimize" and outcome.log is not None and not self._args.verbose:
-                    # what an unknown fact kept from being made smaller is no defect, and there is much of it
+                    # an optimization that an unknown fact prevented is no defect, and there are many
                     outcome.log.blocked = [blocked for blocked in outcome.log.blocked if blocked.error]
                 if self.results is not None:
                     self.results.note(number, outcome)
@@ -216,7 +216,7 @@ class _Batch:
         return run_on_cluster(jobs, self._work, self._args.scheduler, self._args.jobs, finish, interruption)
 
     def warn(self) -> None:
-        """Says which suppressions of a configuration suppressed nothing, where all models were read."""
+        """Prints the suppressions of a configuration that suppressed nothing, if all models were read."""
         if self.totals.failed or (self.results is not None and self.results.skipped):
             return
         for one in unused(self._args, self._used, self._jobs):
@@ -224,7 +224,7 @@ class _Batch:
 
 
 def _result_folder(command: Command, jobs: Sequence[Job], work: Work, args: argparse.Namespace) -> ResultFolder:
-    """The folder of `--out`; prints what earlier runs have done."""
+    """The folder of `--out`. Prints how many jobs earlier runs have done."""
     from rewriter.app.batch.result_folder import ResultFolder
 
     limits = {"seconds": work.seconds, "memory": None if args.memory_limit is None else work.memory}
@@ -237,7 +237,7 @@ def _result_folder(command: Command, jobs: Sequence[Job], work: Work, args: argp
 
 
 def _name_files(outcome: Outcome, args: argparse.Namespace) -> None:
-    """Names a result as it is called where it is brought after the work, and a link that leads to nothing in the sandbox."""
+    """Gives a result the name of its final target, and names a link that the sandbox cannot follow."""
     if args.staging is not None and outcome.error and os.path.islink(outcome.path) and not os.path.exists(outcome.path):
         outcome.error = f"{outcome.path}: symbolic link out of the models' folder, which --sandbox does not follow"
     output = getattr(args, "output", None)
@@ -253,7 +253,7 @@ def _say_profile(total: Profile) -> None:
 
 
 def make_work(command: Command, args: argparse.Namespace) -> Work:
-    """What the options say about all jobs."""
+    """The work of all jobs, from the options."""
     rules = selected(args)
     if args.source not in ("auto", "none"):
         from rewriter.trust.source.find import load_source
@@ -308,12 +308,12 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
     """Rewrites models; returns the exit code.
 
     Args:
-        command: whose options these are.
+        command: the command that has these options.
         args: the options.
-        ending: of the names of results that go beside the models.
+        ending: of the names of results that go next to the models.
 
     Raises:
-        RewriterError: options that contradict each other, bad rules, or a target that cannot be.
+        RewriterError: options contradict each other, rules are bad, or a target is not possible.
     """
     if args.inputs is not None and not args.verify:
         raise RewriterError("--inputs needs --verify; pass both")
@@ -353,10 +353,10 @@ def _without_results(jobs: list[Job]) -> list[Job]:
 
 
 def _run_to_stdout(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -> int:
-    """`-o -`: the result of a single model goes to standard output, and everything that is said about it to stderr.
+    """`-o -`: the result of a single model goes to standard output, and all messages about it go to stderr.
 
     Raises:
-        RewriterError: that is a terminal or busy, or the result does not fit into one file.
+        RewriterError: standard output is a terminal or busy, or the result does not fit into one file.
     """
     import tempfile
 

@@ -16,7 +16,7 @@ Completer = Callable[..., Iterable[str]]
 
 
 def complete() -> None:
-    """Answers the shell and ends the process; without argcomplete, nothing happens."""
+    """Answers the shell and ends the process. Without argcomplete it does nothing."""
     try:
         import argcomplete
     except ImportError:
@@ -31,7 +31,7 @@ def complete() -> None:
 
 
 def _continued(prefix: str, words: Iterable[str]) -> list[str]:
-    """The words that begin so, capitals not counted; what is typed stays as it is, or shells take none of them."""
+    """The words that begin with the prefix, in either case. The typed prefix keeps its case, or shells reject the words."""
     return [f"{prefix}{word[len(prefix) :]}" for word in words if word.lower().startswith(prefix.lower())]
 
 
@@ -42,7 +42,7 @@ def _one_code(prefix: str, **_: Any) -> list[str]:
 
 
 def _codes(prefix: str, **parsed: Any) -> list[str]:
-    """Of a list, the last one is being typed."""
+    """Codes for the last entry of a comma-separated list, which is being typed."""
     head, comma, last = prefix.rpartition(",")
     words = _continued(last, ["ALL", "DEFAULT", "NONE"])
     return [f"{head}{comma}{code}" for code in (*words, *_one_code(last, **parsed))]
@@ -63,7 +63,7 @@ def _messages(prefix: str, **_: Any) -> list[str]:
 
 
 def _nodes(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """Of the model that was typed before."""
+    """Names of nodes of the model that was typed before."""
     from pathlib import Path
 
     from rewriter.core.errors import RewriterError
@@ -92,4 +92,4 @@ COMPLETERS: dict[str, Completer] = {
     "targets": _targets,
     "words": _words,
 }
-"""By what the table of options, and the arguments of commands, say is completed."""
+"""Completers by the `shell_words` of options and arguments."""

@@ -1,4 +1,4 @@
-"""What a call of `fix`, `optimize` or `check` prints, model by model and at the end."""
+"""The output of a call of `fix`, `optimize` or `check`, model by model and at the end."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from rewriter.trust.consumers.consumer_verdict import Verdict
 
 
-# What is printed of models as they come, and of all of them at the end.
+# The lines about each model as it is finished, and about all models at the end.
 
 MAX_WAITING = 10_000
 """Lines of a check that are printed at the end, behind the models that ONNX Runtime rejects."""
 
 
 class ConsoleReport:
-    """Prints what became of models as they come."""
+    """Prints the results of models as they are finished."""
 
     def __init__(self, command: Command, args: argparse.Namespace, rules: RuleSet, models: int, display: Display) -> None:
         self._command = command
@@ -84,7 +84,7 @@ class ConsoleReport:
             self._display.show(*lines)
 
     def end(self) -> None:
-        """Prints the lines that were kept for the end, and how many models an unknown fact blocked a rule in."""
+        """Prints the lines that were kept for the end, and the number of models in which an unknown fact blocked a rule."""
         self._display.show(*self._waiting)
         for rule, models in sorted(self._blocked.items()):
             line = f"{self._style.paint('yellow', 'blocked')} {rule} in {counted(models, 'model')}: {clean(self._titles[rule])}"
@@ -95,14 +95,14 @@ class ConsoleReport:
             self._display.show(*self._verdicts.lines(self._style))
 
     def _count(self, path: str, verdicts: Sequence[Verdict]) -> None:
-        """Keeps what consumers make of a model for the end."""
+        """Counts the verdicts of consumers on a model, for the end."""
         from rewriter.app.report.consumer_lines import VerdictCounts
 
         self._verdicts = self._verdicts or VerdictCounts()
         self._verdicts.add(path, verdicts)
 
     def _check_lines(self, outcome: Outcome, log: Log) -> Iterator[str]:
-        """What a check found in one model."""
+        """The findings of a check in one model."""
         style, head = self._style, list[str]()
         if outcome.refusal:
             known = self._rejected if len(self._rejected) < MAX_WAITING else {}
@@ -125,7 +125,7 @@ class ConsoleReport:
             yield from verdict_lines(outcome.asked, f"{clean(outcome.path)}: ", style)
 
     def _repair_lines(self, outcome: Outcome, log: Log) -> Iterator[str]:
-        """What a repair or an optimization did to one model: whether it loads now, what was done, and what is left."""
+        """The changes of a repair or an optimization in one model: whether it loads now, the rewrites, and what is left."""
         style, command = self._style, self._command
         what = counted(len(log.firings), "rewrite") if log.firings else "tidied" if outcome.changed else "unchanged"
         if outcome.nodes is not None:
@@ -157,7 +157,7 @@ class ConsoleReport:
         return replace(log, blocked=[blocked for blocked in log.blocked if blocked.error or blocked.rule not in needless])
 
     def _answers(self, outcome: Outcome) -> dict[str, str]:
-        """The rules that repair what was rejected, and what makes each of them run that was not selected."""
+        """The rules that repair the error message, with the option that runs each rule that was not selected."""
         rules = [answer.rule for answer in answers_to(outcome, self._args.rules)]
         if not rules:
             return {}
@@ -172,7 +172,7 @@ class ConsoleReport:
 
 
 def _advice(outcome: Outcome, answers: Mapping[str, str], args: argparse.Namespace) -> str:
-    """What to type next about a model that ONNX Runtime rejects and no rule that ran repairs; "" if that is not known."""
+    """The next command for a model that ONNX Runtime rejects and no rule that ran repairs; "" if there is none."""
     name = quote(clean(outcome.path))
     for code, when in answers.items():
         return fix_command(args, f"DEFAULT,{code}") if when else f"rewriter why {code} {name}"

@@ -20,11 +20,11 @@ class Asking:
     """The consumers of a call.
 
     Attributes:
-        consumers: that are asked.
-        steps: that follow the repair until they accept the result.
+        consumers: the consumers that are asked.
+        steps: the steps that follow the repair until the consumers accept the result.
 
     Raises:
-        RewriterError: a consumer that is to be asked cannot be asked, or is not installed.
+        RewriterError: a consumer of --ask cannot be asked, or is not installed.
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
@@ -39,7 +39,7 @@ class Asking:
                 print_message(f"rewriter: note: {clean(unasked(recipe))}")
 
     def _names(self) -> list[str]:
-        """The consumers that are to be asked."""
+        """The consumers to ask."""
         if self._ask is not True:
             return [name.lower() for name in codes(self._ask or ())]
         found = [recipe.module for recipe in self._recipes if recipe.module]
@@ -48,7 +48,7 @@ class Asking:
         return found
 
     def rules(self, chosen: RuleSet) -> RuleSet:
-        """The rules of the repair: without those of the targets where the consumers say whether they are needed."""
+        """The rules of the repair. With --ask, rules of the targets are left out: consumers decide whether they are needed."""
         if self._ask is True:
             return self._select([], [])
         safe = {step.action for recipe in self._recipes for step in recipe.steps if step.is_safe}
@@ -69,14 +69,14 @@ class Asking:
 
 
 def unasked(recipe: Recipe) -> str:
-    """That a consumer was not asked, and what to do about that."""
+    """The note that a consumer was not asked, with advice."""
     asks = "; pass --ask to load and run the models in it" if recipe.module else ", and cannot be: no test has run it"
     advice = [f"{step.advice} ({step.reason})" for step in recipe.steps if not step.is_safe]
     return f"{recipe.title} was not asked{asks}" + (f"; other steps that often help: {', '.join(advice)}" if advice else "")
 
 
 def installed(name: str, environments: list[str]) -> Consumer:
-    """A consumer that can be asked. Raises RewriterError: it cannot be, or is not installed."""
+    """A consumer that can be asked. Raises RewriterError if it cannot be asked or is not installed."""
     from rewriter.core.isolation.budget import Budget, budgeted, share_of_machine
     from rewriter.trust.consumers.asking import find, known
 

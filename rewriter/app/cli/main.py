@@ -31,16 +31,17 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 TERMINATED = 143
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO)
-"""Of a write to stdout: the disk is full, or broken."""
+"""Errors of a write to stdout: the disk is full or broken."""
 OBJECTS = 50_000
-"""New objects after which garbage is looked for; with Python's 700 start-up makes a hundred walks over modules, which all stay.
+"""New objects after which the garbage collector runs. With Python's 700, start-up walks a hundred times over modules, which are
+never freed.
 """
 
 
 def main(argv: Sequence[str] | None = None, staging: str | None = None) -> int:
-    """Runs one command and returns its exit code; nothing is raised, and only `--help` and `--version` exit by themselves.
+    """Runs one command and returns its exit code. It raises nothing; only `--help` and `--version` exit by themselves.
 
-    `staging` is the folder in which it leaves its files when it runs in the sandbox.
+    `staging` is the folder in which the command leaves its files if it runs in the sandbox.
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -78,7 +79,7 @@ def main(argv: Sequence[str] | None = None, staging: str | None = None) -> int:
 
 
 def _run(args: argparse.Namespace, words: Sequence[str], staging: str | None) -> int:
-    """Runs the command, with `--sandbox` by way of another process that does."""
+    """Runs the command; with `--sandbox`, in another process."""
     args.staging = staging
     if staging is None and getattr(args, "sandbox", False):
         from rewriter.app.cli.sandbox import run
@@ -88,7 +89,7 @@ def _run(args: argparse.Namespace, words: Sequence[str], staging: str | None) ->
 
 
 def _within_limits(args: argparse.Namespace) -> AbstractContextManager[None]:
-    """The limits of a command that reads models one at a time: a few bytes may ask for any time, and for all the memory."""
+    """The limits of a command that reads models one at a time: a model of a few bytes may need unlimited time and memory."""
     if "limited" not in args:
         return nullcontext()
     from rewriter.app.cli.options import limits_of
@@ -102,7 +103,7 @@ def _within_limits(args: argparse.Namespace) -> AbstractContextManager[None]:
 
 
 def _settled(args: argparse.Namespace) -> bool:
-    """Brings the configuration in, for commands that have one; whether to show it was all that was asked for."""
+    """Applies the configuration, for commands that have one. Returns whether the call only shows the settings."""
     shown = False
     if "no_config" in args:
         from rewriter.app.cli.settings import settle
@@ -117,8 +118,8 @@ def _settled(args: argparse.Namespace) -> bool:
 
 
 def entry(staging: str | None = None) -> NoReturn:
-    """The console script: a process that does one command, and is quick to come and to go. `staging` is that of `main`."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy takes 70 ms to start more, and nothing here has use for them
+    """The console script: a process that runs one command, and starts and ends quickly. `staging` is passed to `main`."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy takes 70 ms to start more, and no code here uses them
     gc.set_threshold(OBJECTS)
     if "_ARGCOMPLETE" in os.environ:
         from rewriter.app.cli.completion import complete
@@ -131,26 +132,26 @@ def entry(staging: str | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()
-    os._exit(code)  # Python would take all modules apart first: 25 ms once ONNX is imported
+    os._exit(code)  # Python would clear all modules first: 25 ms if ONNX is imported
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM came, whose own way to end a process would leave temporary files behind."""
+    """SIGTERM came. Its default action would leave temporary files behind."""
 
 
 def _end_cleanly() -> None:
-    """Has SIGTERM end the command as Ctrl-C does."""
+    """Makes SIGTERM end the command as Ctrl-C does."""
     if hasattr(signal, "SIGTERM") and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminate)
 
 
 def _terminate(number: int, frame: object) -> NoReturn:
-    signal.signal(number, signal.SIG_DFL)  # who sends it again does not want to wait
+    signal.signal(number, signal.SIG_DFL)  # a second signal ends the process at once
     raise _Terminated
 
 
 def _keep_stdout() -> None:
-    """Results keep the standard output to themselves: what libraries print there, as ONNX does its warnings, goes to stderr."""
+    """Keeps standard output for results: output of libraries, such as warnings of ONNX, goes to stderr."""
     with suppress(OSError, ValueError, AttributeError):
         if sys.stdout.fileno() == 1:
             kept = os.dup(1)
@@ -159,7 +160,7 @@ def _keep_stdout() -> None:
 
 
 def _shown(error: RewriterError) -> str:
-    """One line, or, for what is wrong in rule files, the pictures that the compiler draws of it."""
+    """One line; for errors in rule files, the source lines that the compiler marks."""
     render = getattr(error, "render", None)
     if render is not None:
         return str(render(wants_color(sys.stderr)))
@@ -169,7 +170,7 @@ def _shown(error: RewriterError) -> str:
 
 
 def _drop_output() -> None:
-    """What is still buffered for stdout must not raise again at exit."""
+    """Drops the buffer of stdout, so that it does not raise again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

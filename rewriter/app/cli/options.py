@@ -1,4 +1,4 @@
-"""Every option once, by its name, and what a command is declared with.
+"""Every option once, by its name, and the classes that declare a command.
 
 A command in `commands` names the options that it has. `program` makes its parser of the names, `completion` the
 words that a shell offers, and the pages of the commands are made of the parsers. To add an option, write a row of `OPTIONS`.
@@ -13,13 +13,13 @@ from typing import Any
 
 from rewriter.core.record import record, replace
 
-# What may stand behind an option.
+# The values of options.
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 class Switch(argparse.BooleanOptionalAction):
-    """`--tidy` and `--no-tidy`: what a configuration turns on, an option must be able to turn off."""
+    """`--tidy` and `--no-tidy`: an option must be able to turn off a setting of a configuration."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **others: Any) -> None:
         described = others.get("help")
@@ -38,7 +38,7 @@ class Edit(argparse.Action):
 
 
 def _number(kind: type[int] | type[float], is_valid: Callable[[float], bool], words: str) -> Callable[[str], Any]:
-    """A reader of numbers of a kind; the error message has the words for valid ones."""
+    """A reader of numbers of a kind. `words` describe valid numbers in the error message."""
 
     def read(text: str) -> Any:
         with suppress(ValueError):
@@ -73,12 +73,12 @@ def size(text: str) -> int:
 
 
 def size_or_zero(text: str) -> int:
-    """What `size` reads, or 0."""
+    """A text that `size` reads, or 0."""
     return 0 if text == "0" else size(text)
 
 
 def size_text(text: str) -> str:
-    """What `size` reads, as it was written."""
+    """A text that `size` reads, returned as it was written."""
     size(text)
     return text
 
@@ -88,7 +88,7 @@ def size_text(text: str) -> str:
 
 @record(frozen=True, slots=True)
 class Option:
-    """An option, or an argument. All but two of the fields are those of `add_argument`.
+    """An option, or an argument. All fields but two are parameters of `add_argument`.
 
     Attributes:
         letter: its short form, as -o.
@@ -108,14 +108,14 @@ class Option:
     shell_words: str | None = None
 
     def declare(self, place: Any, *names: str) -> None:
-        """Has a parser, or a group of its options, know it."""
+        """Adds the option to a parser, or to a group of its options."""
         fields = ("help", "metavar", "default", "type", "choices", "action", "nargs", "dest", "required")
         values = {name: value for name in fields if (value := getattr(self, name)) is not None}
         place.add_argument(*([self.letter] if self.letter else []), *names, **values).shell_words = self.shell_words
 
 
 Entry = tuple[str, Option]
-"""An option with its name, where a command has it otherwise than `OPTIONS`, or an argument with its own."""
+"""An option with its name, if it differs from `OPTIONS` in a command, or an argument with its name."""
 
 
 @record(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Group:
 
 @record(frozen=True, slots=True)
 class OneOf:
-    """Options of which a call may have at most one, or needs exactly one."""
+    """Options that exclude each other: a call may have at most one, or needs exactly one."""
 
     options: tuple[Element, ...]
     is_required: bool = False
@@ -139,9 +139,9 @@ class Limits:
     """`--time-limit` and `--memory-limit`.
 
     Attributes:
-        what: they are for.
-        whole: seconds by default, where the limits are for all that the command does; `main` sees to them then.
-        default: of the time, in words, where it is not `whole` or 60 seconds, and more for large files.
+        what: the work that the limits are for.
+        whole: default seconds, if the limits are for the whole command; `main` then applies them.
+        default: of the time, in words, if it is not `whole` or 60 seconds, and more for large files.
     """
 
     what: str
@@ -154,17 +154,17 @@ class Limits:
 
 
 Element = str | Entry | Group | OneOf | Limits
-"""What a command names: an option of `OPTIONS`, one with other words, several."""
+"""An entry in the declaration of a command: an option of `OPTIONS`, a changed option, or several options."""
 
 
 @record(frozen=True, slots=True)
 class Command:
-    """What there is to a command, in the order in which its help has it.
+    """The parts of a command, in the order of its help.
 
     Attributes:
-        name: that is typed.
+        name: the word that is typed.
         help: its line in the list of commands.
-        run: what it calls with the options, which returns the exit code.
+        run: the function that is called with the options and returns the exit code.
         is_abbreviated: whether the beginning of an option's name will do.
         defaults: values without an option, by their names.
     """
@@ -193,7 +193,7 @@ def command(
     is_abbreviated: bool = True,
     **defaults: Any,
 ) -> Callable[[Callable[[argparse.Namespace], int]], Callable[[argparse.Namespace], int]]:
-    """Declares a command of the function that stands below, with examples. Its docstring is the description in the help."""
+    """Declares the decorated function as a command, with examples. Its docstring is the description in the help."""
 
     def register(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
         description = " ".join((run.__doc__ or "").split())
@@ -204,12 +204,12 @@ def command(
 
 
 def like(name: str, **changes: Any) -> Entry:
-    """An option of the table, of which a command has something otherwise."""
+    """An option of the table with changed fields."""
     return name, replace(OPTIONS[name], **changes)
 
 
 def with_words(name: str, **words: str) -> Entry:
-    """An option of the table, whose help leaves a word to the command."""
+    """An option of the table whose help has a placeholder for a word of the command."""
     return like(name, help=OPTIONS[name].help.format(**words))
 
 
@@ -252,7 +252,7 @@ OPTIONS: dict[str, Option] = {
         choices=("basic", "all"),
         default="all",
     ),
-    # what is known of the model
+    # facts about the model
     "source": Option(
         "the framework's own file (MXNet symbol.json, or a JSON/CSV table by node name), `none`, or `auto`: NAME-symbol.json "
         "or symbol.json next to the model (default)",
@@ -292,7 +292,7 @@ OPTIONS: dict[str, Option] = {
     ),
     "no-config": _flag("use no configuration file"),
     "show-settings": _flag("print each setting and its origin, and do nothing else"),
-    # limits, and who does the work
+    # limits, and the processes that do the work
     "jobs": Option("number of models processed at once, each in a process (default: 1)", "N", type=count),
     "scheduler": Option("process the models on a Dask cluster: dask://HOST:PORT, or local", "WHERE"),
     "time-limit": Option("seconds for {what} (default: {default})", "SECONDS", type=seconds),
@@ -314,7 +314,7 @@ OPTIONS: dict[str, Option] = {
     "max-firings": Option("stop rewriting a model after N rewrites", "N", type=count),
     "timeout": Option("stop rewriting a model after so many seconds", "SECONDS", type=seconds),
     "runtime": Option("whether ONNX Runtime {what} (default)", default="auto", choices=("auto", "yes", "no")),
-    # what is printed
+    # output
     "format": Option("format of the printed results (default: text)", choices=("text", "json"), default="text"),
     "report": _several(
         "FILE",
@@ -346,7 +346,7 @@ OPTIONS: dict[str, Option] = {
         "FILE",
     ),
     "dry-run": _flag("do everything except write the result"),
-    # what becomes of results
+    # handling of results
     "keep-partial": _flag(
         "if the time limit ends the run, write the result of the rewrites so far, and record how many there were"
     ),
@@ -420,7 +420,7 @@ OPTIONS: dict[str, Option] = {
         choices=("onnxtxt", "json", "textproto", "onnx"),
         dest="form",
     ),
-    # what is shown of models
+    # output about models
     "modules": _flag("also print nodes, parameters, multiplications and bytes, in total and by module"),
     "stats": _flag("like --modules, and also print statistics of the weights; with --nodes also by node"),
     "depth": Option("depth of the listed modules (default: 2)", "N", default=2, type=count),
@@ -480,9 +480,9 @@ _EDITS = (
     ("meta", "KEY=VALUE", "set an entry of the model's metadata; an empty value removes it"),
 )
 EDITS: dict[str, Option] = {name: Option(help, metavar, action=Edit, dest="edits") for name, metavar, help in _EDITS}
-"""The options of `edit` that are edits, which it does in the order in which they are typed."""
+"""The options of `edit` that are edits. They are done in the order in which they are typed."""
 
-# What several commands have.
+# Groups of options that several commands share.
 
 MODEL: Entry = ("model", Option("the model", "MODEL"))
 BEFORE: Entry = ("before", Option("a model", "A"))
@@ -525,7 +525,7 @@ SELECTION: tuple[Element, ...] = (
         ),
     ),
 )
-"""Everything that decides what `fix`, `optimize` and `check` do with models."""
+"""The options that decide what `fix`, `optimize` and `check` do with models."""
 
 RESULTS: tuple[Element, ...] = (
     Group(
@@ -552,14 +552,14 @@ RESULTS: tuple[Element, ...] = (
     "diff",
     "profile",
 )
-"""What becomes of the results of `fix` and `optimize`."""
+"""The options for the results of `fix` and `optimize`."""
 
 LONG = 600.0
-"""Seconds of commands that do one thing, by default."""
+"""Default seconds of commands that do one thing."""
 
 
 def result(output: str = "", stamp: bool = True) -> tuple[Element, ...]:
-    """What becomes of the result of a command that cuts, joins or edits models."""
+    """The options for the result of a command that cuts, joins or edits models."""
     options: tuple[Element, ...] = (
         like("output", help=output) if output else "output",
         "force",
@@ -584,9 +584,9 @@ def result(output: str = "", stamp: bool = True) -> tuple[Element, ...]:
 
 
 def limits_of(args: argparse.Namespace, seconds: float | None = None) -> dict[str, Any]:
-    """What `--time-limit` and `--memory-limit` say, by the names that `Work` has for them; nothing without these options.
+    """The values of `--time-limit` and `--memory-limit` by the names of their fields in `Work`; empty without these options.
 
-    `seconds` are those of a command with a default of its own.
+    `seconds` is the default of the command, if it has its own.
     """
     if "time_limit" not in args:
         return {}
@@ -600,10 +600,10 @@ def limits_of(args: argparse.Namespace, seconds: float | None = None) -> dict[st
 
 
 def runtime_choice(choice: str) -> str:
-    """Whether ONNX Runtime is asked, by what `--runtime` says and whether it is installed: "no", "auto" or "yes".
+    """Whether ONNX Runtime is used, by `--runtime` and whether it is installed: "no", "auto" or "yes".
 
     Raises:
-        RewriterError: it is to be asked, and is not installed.
+        RewriterError: `--runtime yes` requires it, and it is not installed.
     """
     from rewriter.app.cli.output import print_message
     from rewriter.core.errors import RewriterError, install

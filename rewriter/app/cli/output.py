@@ -1,4 +1,4 @@
-"""Where text goes: results to stdout, everything else to stderr; colour, broken lines and bars only where a terminal reads."""
+"""Text output: results go to stdout, everything else to stderr. Only a terminal gets colour, broken lines and bars."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def wants_color(stream: TextIO) -> bool:
-    """Whether a stream is a terminal for colour; NO_COLOR (not empty) says no, FORCE_COLOR says yes, TERM=dumb says no."""
+    """Whether a stream is a terminal with colour. NO_COLOR (not empty) and TERM=dumb turn it off, FORCE_COLOR turns it on."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
@@ -36,17 +36,17 @@ def style_of(stream: TextIO) -> Style:
 
 
 def print_line(line: str, hang: int = 4) -> None:
-    """A line of results; on a terminal that is narrower it goes on below, indented by `hang`."""
+    """Prints a line of results. On a narrower terminal it continues on the next line, indented by `hang`."""
     print(folded(line, sys.stdout, hang))
 
 
 def print_message(text: str) -> None:
-    """Everything that is no result. What has several lines is laid out already and stays so."""
+    """Prints text that is no result. Text of several lines keeps its layout."""
     print(text if "\n" in text else folded(text, sys.stderr), file=sys.stderr)
 
 
 def answer(args: Namespace, printout: Printout, code: int = 0) -> int:
-    """Prints what a command found, as `--format` wants it; returns the exit code."""
+    """Prints the findings of a command in the format of `--format`, and returns the exit code."""
     if args.format == "json":
         answer_json(args, printout.data())
     else:
@@ -56,14 +56,14 @@ def answer(args: Namespace, printout: Printout, code: int = 0) -> int:
 
 
 def answer_json(args: Namespace, found: Mapping[str, Any]) -> None:
-    """Prints what a command found as JSON, below the head that all of them have."""
+    """Prints the findings of a command as JSON, after the fields that all commands share."""
     from rewriter.app.report.jsonreport import dumps
 
     print(dumps({"schema": 1, "command": args.command, **found}))
 
 
 def check_stdout() -> None:
-    """Raises RewriterError where a model, for `-o -`, would go to a terminal."""
+    """Raises RewriterError if `-o -` would write a model to a terminal."""
     if sys.stdout.isatty():
         from rewriter.core.errors import RewriterError
 
@@ -87,7 +87,7 @@ def model_to_stdout(folder: Path) -> None:
 
 
 def folded(line: str, stream: TextIO, hang: int = 4) -> str:
-    """The line as it goes to a stream: broken between words for a terminal, as it is for a file or a pipe."""
+    """The line for a stream: broken between words for a terminal, unchanged for a file or a pipe."""
     if not stream.isatty():
         return line
 
@@ -95,7 +95,7 @@ def folded(line: str, stream: TextIO, hang: int = 4) -> str:
 
 
 def terminal_width(stream: TextIO | None) -> int:
-    """Columns of the terminal; COLUMNS goes before, and a terminal that does not know has 80."""
+    """Columns of the terminal. COLUMNS has priority; 80 if the width is unknown."""
     with contextlib.suppress(ValueError):
         if (columns := int(os.environ.get("COLUMNS", "0"))) > 0:
             return columns
@@ -104,17 +104,17 @@ def terminal_width(stream: TextIO | None) -> int:
     return 80
 
 
-# A progress bar on a terminal, nothing elsewhere: there the lines of the results show how far a command is.
+# A progress bar, only on a terminal: elsewhere the lines of the results show the progress.
 
 
 T = TypeVar("T")
 
 
 class Display:
-    """Where lines of results go while work goes on, and how far it is. This one has no bar."""
+    """Prints lines of results while work goes on, and shows the progress. This class has no bar."""
 
     def advance(self, *, failed: bool) -> None:
-        """Counts another finished one."""
+        """Counts a finished item."""
 
     def show(self, *lines: str) -> None:
         """Prints lines of results to stdout."""
@@ -136,7 +136,7 @@ class _Bar(Display):
         self._bar.update(self._task, advance=1, failed=f"{self._failures} failed, " if self._failures else "", rate=rate)
 
     def show(self, *lines: str) -> None:
-        """Above the bar when both are on the terminal."""
+        """Prints lines above the bar if both are on the terminal."""
         from rich.text import Text
 
         if not sys.stdout.isatty():
@@ -148,9 +148,9 @@ class _Bar(Display):
 
 @contextlib.contextmanager
 def progress(total: int | None, what: str = "models") -> Iterator[Display]:
-    """The display for so many of something: a bar on stderr when that is a terminal and there is more than one.
+    """The display for `total` items: a bar on stderr if it is a terminal and there is more than one item.
 
-    With None the end is not known: the bar moves, and shows the time.
+    If `total` is None, the bar moves and shows the time.
     """
     if (total is not None and total < 2) or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield Display()
@@ -168,7 +168,7 @@ def progress(total: int | None, what: str = "models") -> Iterator[Display]:
 
 
 def tracked(items: Iterable[T], total: int, what: str, has_failed: Callable[[T], bool]) -> Iterator[T]:
-    """The items as they come, of which there will be so many, with a bar that counts them."""
+    """The items as they come, with a bar that counts them; there are `total` items."""
     with progress(total, what) as display:
         for item in items:
             yield item

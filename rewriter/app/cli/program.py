@@ -1,4 +1,4 @@
-"""The parsers of the program and its commands, made of what the commands declare; near misses of their names and options."""
+"""The parsers of the program and its commands, from the declarations of commands; near misses of names and options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GROUPS = {
     "rules": ("rules", "rule", "new", "new-pack", "test", "fmt", "verify", "lint", "coverage", "explain", "lsp"),
     "about": ("help",),
 }  # fmt: skip
-"""Commands by what they are for."""
+"""Commands by purpose."""
 
 MODULES = {
     "rewriter.app.cli.commands.repair": GROUPS["repair"],
@@ -32,7 +32,7 @@ MODULES = {
     "rewriter.app.cli.commands.rules": ("rules", "rule", "new", "new-pack", "fmt", "explain", "lsp", "help"),
     "rewriter.app.cli.commands.trials": ("test", "verify", "lint", "coverage"),
 }
-"""Where commands are declared; of a call only the module of its own command is imported."""
+"""The module in which each command is declared. A call imports only the module of its own command."""
 
 _MODULE_OF = {command: module for module, commands in MODULES.items() for command in commands}
 
@@ -54,16 +54,16 @@ exit codes: 0 done or nothing found, 1 findings or something not repaired, 2 bad
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser with help as wide as the terminal, for which it does not import `shutil` and with that three compressors.
+    """A parser with help as wide as the terminal. It does not import `shutil`, which imports three compressors.
 
-    Every declaration of an option makes a formatter, which asks for the width.
+    Every declaration of an option makes a formatter, which needs the width.
     """
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **{"formatter_class": Lines, **named})
 
     def error(self, message: str) -> NoReturn:
-        """Ends the program with exit code 2 and one line; the usage would be a page."""
+        """Ends the program with exit code 2 and one line, without the usage, which is a page long."""
         self.exit(2, f"rewriter: error: {message}; `{self.prog} --help` explains\n")
 
 
@@ -75,7 +75,7 @@ class Lines(argparse.HelpFormatter):
 
 
 class Help(Lines):
-    """Help that breaks the lines of a description, but not those of examples."""
+    """Help that breaks the lines of a description, but not the lines of examples."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return text if text.startswith("examples:") else super()._fill_text(text, width, indent)
@@ -107,7 +107,7 @@ class Program(Parser):
     commands: argparse._SubParsersAction[Any]
 
     def read(self, words: Sequence[str]) -> argparse.Namespace:
-        """Like `parse_args`, but an unknown option is compared with those of its command."""
+        """Like `parse_args`, but an unknown option is compared with the options of its command."""
         name = next((word for word in words[:1] if not word.startswith("-")), None)
         if name is not None and name not in COMMANDS and (name.endswith(".onnx") or os.path.isdir(name)):
             where = f"--out {name.rstrip('/')}.fixed" if os.path.isdir(name) else f"-o {name.removesuffix('.onnx')}.fixed.onnx"
@@ -166,7 +166,7 @@ def make_parser(commands: Sequence[str] = COMMANDS) -> Program:
 
 
 def _declare(parser: Parser, place: Any, elements: Iterable[Element]) -> None:
-    """Has a parser know what a command names; `place` is the parser itself or a group of its options."""
+    """Adds the entries of a command to a parser; `place` is the parser itself or a group of its options."""
     for element in elements:
         if isinstance(element, str):
             OPTIONS[element].declare(place, f"--{element}")

@@ -1,7 +1,7 @@
-"""`--sandbox`: the whole command runs again within bubblewrap, which shows it the files that its options name and no others.
+"""`--sandbox`: the whole command runs again in bubblewrap, with access to the files that its options name only.
 
-This process reads no model. It works out what the command may read and write, starts it, passes on what it prints, and puts
-reports and the result of `-o` where they belong: their folders, in which other files lie, are not opened to the models.
+This process reads no model. It determines the files that the command may read and write, starts it, passes on its output, and
+moves reports and the result of `-o` to their places: their folders, which have other files, are not opened to the models.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace, words: Sequence[str]) -> int:
         words: the command line.
 
     Raises:
-        RewriterError: there is no sandbox here, or the command needs what it does not have.
+        RewriterError: there is no sandbox here, or the command needs something that the sandbox lacks.
     """
     from rewriter.core.onnxfile.write import temporary_folder
 
@@ -55,7 +55,7 @@ def _bwrap() -> str:
 
 
 def _check_options(args: argparse.Namespace) -> None:
-    """Rejects options that need the network, or results in a folder from which models are read."""
+    """Rejects options that need the network, and results in a folder from which models are read."""
     from rewriter.core.onnxfile.write import check_target
 
     if args.scheduler is not None:
@@ -83,7 +83,7 @@ def _check_options(args: argparse.Namespace) -> None:
 
 
 def _readable(args: argparse.Namespace) -> list[str]:
-    """Files and folders that the options name to be read."""
+    """Files and folders that the options name for reading."""
     found, configuration = _model_folders(args), args.configuration
     for text in args.rules or ():
         found += map(str, _rule_places(text))
@@ -102,13 +102,13 @@ def _readable(args: argparse.Namespace) -> list[str]:
 
 
 def _python_of(environment: str) -> list[str]:
-    """The installation of Python to which an environment links, which has the standard library."""
+    """The installation of Python to which an environment links. It has the standard library."""
     python = Path(environment, "bin", "python").resolve()
     return [str(python.parent.parent)] if python.exists() else []
 
 
 def _model_folders(args: argparse.Namespace) -> list[str]:
-    """The folders of the models, in which their data and the framework's own files are, too."""
+    """The folders of the models, which also have their data and the framework's own files."""
     return [path if os.path.isdir(path) else os.path.dirname(path) or "." for path in map(_without_slash, args.paths)]
 
 
@@ -127,7 +127,7 @@ def _rule_places(text: str) -> Sequence[Path | str]:
 
 @contextmanager
 def _results(args: argparse.Namespace) -> Iterator[list[str]]:
-    """The folder of results and its journal, for the sandbox to write: it can make no others. What stays empty is removed."""
+    """The folder of results and its journal, which the sandbox may write. It can make no others. An empty folder is removed."""
     if getattr(args, "out", None) is None:
         yield []
         return
@@ -153,7 +153,7 @@ def _results(args: argparse.Namespace) -> Iterator[list[str]]:
 
 
 def _command_line(args: argparse.Namespace, words: Sequence[str]) -> list[str]:
-    """The command line, with the configuration that was found: in the sandbox there are no folders to look for one."""
+    """The command line, with the path of the configuration: the sandbox lacks the folders in which it would be searched."""
     place = list(words).index(args.command) + 1
     found = [] if args.configuration is None else ["--config", str(args.configuration.path)]
     settled = args.config is not None or args.no_config
@@ -161,7 +161,7 @@ def _command_line(args: argparse.Namespace, words: Sequence[str]) -> list[str]:
 
 
 def _deliver(args: argparse.Namespace, staging: Path) -> None:
-    """Puts the result of `-o` and the reports where they belong. The sandbox is gone, and nothing in this folder changes."""
+    """Moves the result of `-o` and the reports to their places. The sandbox has ended, so this folder no longer changes."""
     from rewriter.core.onnxfile.write import ENDING
 
     places = {report_in(staging, number): (path, True) for number, path in enumerate(args.report)}
@@ -176,7 +176,7 @@ def _deliver(args: argparse.Namespace, staging: Path) -> None:
 
 
 def _put(staged: Path, target: str, force: bool) -> None:
-    """Copies what the sandbox wrote, if that is a file."""
+    """Copies the output of the sandbox, if it is a file."""
     from rewriter.core.onnxfile.write import make_folder, transfer, write_file
 
     try:

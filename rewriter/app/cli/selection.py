@@ -1,4 +1,4 @@
-"""From `--rules`, `--target`, `--select`, `--ignore` and `--set` to the rules that run, or that are only shown."""
+"""From `--rules`, `--target`, `--select`, `--ignore` and `--set` to the rules that run or are shown."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def read_rules(paths: Sequence[str] | None) -> list[Rule]:
 
 
 def selected(args: argparse.Namespace) -> RuleSet:
-    """The rules that a command is to run.
+    """The rules that a command runs.
 
     Raises:
-        RewriterError: rule files are wrong, or a code, setting or path names nothing.
+        RewriterError: rule files are wrong, or a code, setting or path does not exist.
     """
     known = load(args.rules).with_settings(args.set)
     select, targets = codes(args.select), target_names(args)
@@ -53,12 +53,12 @@ def selected(args: argparse.Namespace) -> RuleSet:
 def choose(
     args: argparse.Namespace, known: RuleSet, select: Sequence[str], ignore: Sequence[str], targets: Sequence[str]
 ) -> RuleSet:
-    """The rules of some codes and targets, with the guesses and the rule files that the call names."""
+    """The rules of some codes and targets, with the guesses and the rule files of the call."""
     return known.select(select, ignore, targets, guess=args.guess, files=wanted_files(args, known))
 
 
 def wanted_files(args: argparse.Namespace, known: Iterable[Rule]) -> frozenset[str]:
-    """The files among those of `known` that are named on the command line: their rules run, unless `--select` says which do."""
+    """The files of `known` rules that are named on the command line. Their rules run, unless `--select` selects others."""
     named = set() if args.origins["select"] == "--select" else set(map(os.path.realpath, args.named_files))
     return (
         frozenset(path for path in {rule.path for rule in known} if os.path.realpath(path) in named) if named else frozenset()
@@ -66,10 +66,10 @@ def wanted_files(args: argparse.Namespace, known: Iterable[Rule]) -> frozenset[s
 
 
 def load(paths: Sequence[str] | None, *, quiet: bool = False) -> RuleSet:
-    """The rules of `--rules`, or the shipped ones; what the compiler doubts is said, unless `quiet`.
+    """The rules of `--rules`, or the shipped ones. Warnings of the compiler are printed, unless `quiet`.
 
     Raises:
-        RewriterError: rule files are wrong, or there is no rule in them.
+        RewriterError: rule files are wrong, or have no rule.
     """
     rules = load_rules(rule_paths(paths))
     if rules.warnings and paths and not quiet:

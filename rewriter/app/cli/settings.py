@@ -1,4 +1,4 @@
-"""From what was typed and what a configuration says, of all models or of some paths, to the settings of a call."""
+"""The settings of a call, from the command line and from the configuration, for all models or for some paths."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from rewriter.app.configuration import Configuration, Suppression
 
 
-# What a configuration says of some models only: settings by path, and nodes that rules are to leave alone.
+# Parts of a configuration about some models only: settings by path, and nodes that rules leave alone.
 
 
 def vary(work: Work, jobs: Sequence[Job], args: argparse.Namespace) -> tuple[Work, list[Job]]:
-    """The work with a variant for each set of tables that some model falls under, and the jobs with the numbers of theirs.
+    """The work with a variant for each set of tables that applies to a model, and the jobs with the numbers of their variants.
 
-    Later tables go before earlier ones, and what was typed goes before all of them.
+    Later tables have priority over earlier ones, and the command line has priority over all tables.
 
     Raises:
-        RewriterError: a table names a code or a parameter that does not exist, or a source that cannot be read.
+        RewriterError: a table names a code or a parameter that does not exist, or a source file that cannot be read.
     """
     found: Configuration | None = args.configuration
     if found is None or not (found.per_path or found.suppress):
@@ -75,7 +75,7 @@ def _variant(work: Work, args: argparse.Namespace, found: Configuration, tables:
 
 
 def unused(args: argparse.Namespace, used: Container[str], jobs: Sequence[Job]) -> list[Suppression]:
-    """Suppressions that kept nothing from happening in any of the models that they are for; `used` has the others' origins."""
+    """Suppressions that suppressed nothing in any of their models; `used` has the origins of the other suppressions."""
     found: Configuration | None = args.configuration
     if found is None:
         return []
@@ -90,7 +90,7 @@ DEFAULT = "default"
 
 
 def settle(args: argparse.Namespace) -> bool:
-    """Gives every setting of a command its value; whether that was all that was asked for.
+    """Gives every setting of a command its value. Returns whether the call only shows the settings.
 
     Raises:
         RewriterError: the configuration is wrong.
@@ -120,7 +120,7 @@ def settle(args: argparse.Namespace) -> bool:
 
 def _configuration(path: str | None) -> Configuration | None:
     if path is None and next(candidates(), None) is None:
-        return None  # as mostly, and then nothing that reads one is imported
+        return None  # the usual case, in which no module for configurations is imported
     from rewriter.app.configuration import named, nearest
 
     return nearest() if path is None else named(Path(path))
@@ -168,7 +168,7 @@ def _object(found: Configuration | None, settings: dict[str, Any], args: argpars
 
 
 def _shown(value: Any) -> str:
-    """A value as a configuration has it."""
+    """A value as it is written in a configuration."""
     import json
 
     return "none" if value is None else json.dumps(value, ensure_ascii=False)

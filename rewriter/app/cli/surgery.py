@@ -1,4 +1,4 @@
-"""What the commands that cut, join and edit models share: where results go, and what is printed about them."""
+"""Functions that the commands that cut, join and edit models share: they write results and print notes on them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def limited(args: argparse.Namespace) -> Iterator[None]:
-    """The limits of a command: of time mostly for copying large weights; checks have their usual time.
+    """The limits of a command. Its time is mostly for copying large weights; checks have their usual time.
 
     Raises:
-        RewriterError: it was not done within them.
+        RewriterError: the command exceeded a limit.
     """
     from rewriter.core.isolation.budget import SECONDS as OF_CHECKS
     from rewriter.core.isolation.budget import Budget, budgeted, within_limits
@@ -38,7 +38,7 @@ def limited(args: argparse.Namespace) -> Iterator[None]:
 
 
 def checks_of(args: argparse.Namespace) -> Checks:
-    """What the options say of checks."""
+    """The checks that the options select."""
     from rewriter.workbench.surgery.finish import Checks
 
     return Checks(runtime=runtime_choice(args.runtime), stamp=args.stamp)  # type: ignore[arg-type]
@@ -74,7 +74,7 @@ def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence
 
 
 def one_result(args: argparse.Namespace, make: Callable[[Opened, Checks], Surgery]) -> int:
-    """Runs a command that makes one model of the one in `args.model`; returns 0."""
+    """Runs a command that makes one model of the model in `args.model`; returns 0."""
     from rewriter.app.batch.jobs import opened
 
     source = opened(args.model)
@@ -84,7 +84,7 @@ def one_result(args: argparse.Namespace, make: Callable[[Opened, Checks], Surger
 
 
 def deliver(args: argparse.Namespace, source: Opened, done: Surgery) -> int:
-    """Writes one result and prints what was done; returns 0."""
+    """Writes one result and prints the changes; returns 0."""
     from rewriter.app.report.comparison_lines import comparison_lines
 
     differences = _differences(source, done.model) if args.diff else []

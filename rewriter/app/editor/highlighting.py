@@ -1,7 +1,7 @@
-"""How the words of a rule file are coloured: one table, of which the Pygments lexer and the TextMate grammar are made.
+"""The colours of words in a rule file: one table, from which the Pygments lexer and the TextMate grammar are made.
 
-Each row is a pattern with the names that the two have for what it finds. The first row that fits counts, and what no row fits
-is an error. The patterns are written in what Python's and Oniguruma's expressions have in common.
+Each row is a pattern with its name in Pygments and its name in TextMate. The first row that matches counts. Text that matches
+no row is an error. The patterns use only syntax that Python's and Oniguruma's expressions have in common.
 """
 
 from __future__ import annotations

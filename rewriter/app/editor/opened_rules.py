@@ -1,4 +1,4 @@
-"""A rule file as an editor has it open: perhaps not saved, and usually unfinished."""
+"""A rule file that is open in an editor: perhaps not saved, and usually unfinished."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FENCE = re.compile(r"~~~.*?(?:~~~|\Z)", re.DOTALL)
 
 @record(frozen=True, slots=True)
 class Word:
-    """A word of the text, and where it stands."""
+    """A word of the text, and its place."""
 
     text: str
     start: int
@@ -44,10 +44,10 @@ class Word:
 
 
 class OpenedRules:
-    """One text, looked at once. What is asked is answered even where the text does not parse.
+    """One text, parsed once. All methods return results even if the text does not parse.
 
     Args:
-        path: where the file lies, or "" for one that was never saved.
+        path: the path of the file, or "" if it was never saved.
     """
 
     def __init__(self, text: str, path: str = "") -> None:
@@ -57,7 +57,7 @@ class OpenedRules:
 
     @cached_property
     def shared(self) -> Mapping[str, ast.Define]:
-        """The defines that files beside this one share with it."""
+        """The defines that other files of its folder share with it."""
         if not os.path.isdir(os.path.dirname(self.path)):
             return MappingProxyType({})
         try:
@@ -72,17 +72,17 @@ class OpenedRules:
 
     @property
     def file(self) -> ast.RuleFile:
-        """The rules that can be read."""
+        """The rules that can be parsed."""
         return self._parsed[0]
 
     @cached_property
     def problems(self) -> list[Diagnostic]:
-        """What the compiler says."""
+        """The messages of the compiler."""
         return [*self._parsed[1], *check(self.file)]
 
     @property
     def rules(self) -> list[Rule]:
-        """The rules, to be run."""
+        """The rules in the form that runs."""
         return [Rule(rule, self.path, self.source) for rule in self.file.rules]
 
     def word(self, offset: int) -> Word | None:
@@ -113,7 +113,7 @@ class OpenedRules:
         return "header" if self._outside.startswith("rule", span.start) else ""
 
     def names(self, offset: int) -> Iterator[Word]:
-        """The names that the rule around a place binds, where each is bound: captures, labels, values and parameters."""
+        """The names that the rule around a place binds, each at its binding: captures, labels, values and parameters."""
         span = self.rule_span(offset)
         parts = [*_PART.finditer(self._outside, span.start, span.end)]
         ends = [*(found.start() for found in parts[1:]), span.end]
@@ -131,7 +131,7 @@ class OpenedRules:
                     yield Word(one[0], one.start(), one.end())
 
     def _binds(self, found: re.Match[str], start: int) -> bool:
-        """Whether a word of a pattern is a name, and none of the language or of an attribute."""
+        """Whether a word of a pattern is a name, and not a word of the language or an attribute."""
         word, before = found[0], self._outside[start : found.start()]
         if word in DTYPES or word in _NO_NAMES or before.endswith((".", "@", '"')) or before.count('"') % 2:
             return False
@@ -139,7 +139,7 @@ class OpenedRules:
         return not inside or before.rstrip().endswith("=")
 
 
-# What may be written at a place: operators, attributes, functions, names, keys of the header, codes.
+# Words that may be written at a place: operators, attributes, functions, names, keys of the header, codes.
 
 Kind = Literal["operator", "attribute", "function", "name", "key", "value", "type", "keyword"]
 
@@ -159,7 +159,7 @@ class Proposal:
 
 
 def proposals(opened: OpenedRules, offset: int) -> list[Proposal]:
-    """The words that may be written at a place, each once. Editors leave out those that do not begin like the typed text."""
+    """The words that may be written at a place, each once. Editors show only the words that begin like the typed text."""
     found = {proposal.word: proposal for proposal in reversed(list(_all(opened, offset)))}
     return list(reversed(found.values()))
 
@@ -201,7 +201,7 @@ def _attributes(name: str) -> Iterator[Proposal]:
 
 
 def _fields(opened: OpenedRules, offset: int, line: str) -> Iterator[Proposal]:
-    """Behind `n.` the attributes of the operators that the label may have."""
+    """The attributes after `n.`, of the operators that the label may have."""
     field = _FIELD.search(line)
     span = opened.rule_span(offset)
     label = None if field is None else re.search(rf"\[{field[1]}\][^=\n]*=\s*\(?([^<({{]*)", opened.text[span.start : span.end])
@@ -232,13 +232,13 @@ def _keywords(words: Iterable[str]) -> Iterator[Proposal]:
     yield from (Proposal(word, "keyword") for word in words)
 
 
-# What is shown of a word under the mouse: operators by opset, functions, rules, defines, names.
+# Texts for a word under the mouse: operators by opset, functions, rules, defines, names.
 
 _SENTENCE = 300  # characters of a description
 
 
 def hover(opened: OpenedRules, offset: int) -> tuple[str, Word] | None:
-    """What there is to say of the word at a place, as Markdown, and the word."""
+    """The description of the word at a place, as Markdown, and the word."""
     word = opened.word(offset)
     if word is None:
         return None
@@ -295,7 +295,7 @@ def _rule(opened: OpenedRules, code: str) -> str:
 
 
 def find_rule(code: str, own: Iterable[Rule]) -> Rule | None:
-    """The rule of a code, in the open file or among those that are shipped."""
+    """The rule of a code, in the open file or among the shipped rules."""
     return next((rule for rule in own if rule.code == code), None) or load_rules().get(code)
 
 

@@ -60,14 +60,14 @@ class RulesServer:
         self.server.command(VERIFY)(self.server.thread()(_function(self.verified)))
 
     def opened(self, uri: str) -> OpenedRules:
-        """What is known of a file as it is now."""
+        """The current text of a file, parsed."""
         document = self.server.workspace.get_text_document(uri)
         text, found = document.source, self._opened.get(uri)
         if found is None or found.text != text:
             found = self._opened[uri] = OpenedRules(text, document.path or "")
         return found
 
-    # --- what editors ask
+    # --- requests of editors
 
     def changed(self, params: Any) -> None:
         """Publishes the messages of the compiler, and removes failures of tests of an earlier text."""
@@ -114,7 +114,7 @@ class RulesServer:
         return lsp.Location(Path(found.path).resolve().as_uri(), lsp.Range(start, end))
 
     def formatted(self, params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit] | None:
-        """The whole text in its canonical layout; nothing where it does not parse."""
+        """The whole text in its canonical layout; None if it does not parse."""
         opened = self.opened(params.text_document.uri)
         try:
             text = format_text(opened.text)
@@ -204,15 +204,15 @@ def _function(method: Callable[..., Any]) -> Callable[..., Any]:
     def function(*arguments: Any) -> Any:
         return method(*arguments)
 
-    function.__annotations__ = {}  # `Any` is no class before Python 3.11, and pygls takes every annotation for one
+    function.__annotations__ = {}  # `Any` is no class before Python 3.11, and pygls requires annotations to be classes
     return function
 
 
-# Tests and verification of the rules of an open file, as it is there.
+# Tests and verification of the rules of an open file, with its unsaved changes.
 
 
 SAMPLES, SECONDS = 60, 5.0
-"""Of a rule that is verified while somebody waits."""
+"""Samples and seconds for a rule, few because the user waits."""
 
 
 def test_results(opened: OpenedRules, code: str = "", line: int = 0) -> list[TestResult]:
@@ -244,7 +244,7 @@ def verified(opened: OpenedRules, code: str) -> Iterable[str]:
         yield f"{verdict.rule} {verdict.status} ({counted(verdict.samples, 'random model')}){why}\n{verdict.obligation}".strip()
 
 
-# Where a word is defined: a capture in its pattern, a define in its file or beside it, a rule in its file or a shipped one.
+# Definitions of words: a capture in its pattern, a define in its file or folder, a rule in its file or a shipped one.
 
 
 def definition(opened: OpenedRules, offset: int) -> Related | None:

@@ -1,1 +1,1 @@
-"""What happened, for people and for machines: reports made of logs, knowing nothing else of the program."""
+"""Reports for people and for machines. They are made of logs and import no other part of the program."""

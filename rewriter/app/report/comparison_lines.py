@@ -44,7 +44,7 @@ def comparison(before: str, after: str, found: Sequence[Difference]) -> Printout
 
 
 def comparison_lines(before: str, after: str, found: Sequence[Difference], style: Style) -> Iterator[str]:
-    """Differences by kind, with a count of each; nothing when there are none."""
+    """Differences by kind, with a count of each; no lines if the models are equal."""
     if not found:
         return
     yield style.paint("bold", f"--- {clean(before)}")
@@ -95,25 +95,25 @@ def _cut(text: str) -> str:
     return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 3]}..."
 
 
-# Two models run side by side, as lines of text or as JSON.
+# The results of two models on the same inputs, as lines of text or as JSON.
 #
 # The JSON object holds
 #
 #     schema, command    1, "compare"
 #     before, after      the two files
-#     same               whether both run and give the same
-#     runtime, inputs    what ran them, and on what; `shapes` are those of the inputs, and `sets` counts the sets of inputs
+#     same               whether both run and their outputs agree
+#     runtime, inputs    the runtime and the inputs, with their `shapes`; `sets` counts the sets of inputs
 #     rtol, atol, ulps   how far tensors may be apart
-#     blocked            of each model [{node, operator, reason}]: what is not run; node "" is the model as a whole
-#     outputs            [{first, second, maker, other_maker, shape, largest, message}], `message` "" where they agree
+#     blocked            of each model [{node, operator, reason}]: nodes that are not run; node "" is the whole model
+#     outputs            [{first, second, maker, other_maker, shape, largest, message}], `message` "" if they agree
 #     missing            outputs of one model only
 #     first_difference   null, or the same with {structure}
-#     layers             the same for every pair of tensors, when asked for
-#     pairs, compared    how many pairs of tensors there are, and how many were looked at
+#     layers             the same for every pair of tensors, with --layers
+#     pairs, compared    how many pairs of tensors there are, and how many were compared
 
 
 def layers(before: str, after: str, found: Comparison) -> Printout:
-    """Two models run side by side (`compare`)."""
+    """The results of two models on the same inputs (`compare`)."""
     return Printout(partial(_layers_object, before, after, found), partial(_layers_lines, before, after, found))
 
 
@@ -157,7 +157,7 @@ def _maker(maker: Maker) -> dict[str, str]:
 
 
 def _layers_lines(before: str, after: str, found: Comparison, style: Style) -> Iterator[str]:
-    """What was run, the outputs, what is not run, and where the models part."""
+    """The run, the outputs, the nodes that are not run, and the first difference."""
     yield style.paint("bold", f"A  {clean(before)}")
     yield style.paint("bold", f"B  {clean(after)}")
     made_up = f"{counted(found.sets, 'set')} of random inputs and edge values"

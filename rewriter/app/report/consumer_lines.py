@@ -1,4 +1,4 @@
-"""What consumers make of models, as lines: of one model, before and after a repair, and of a folder, the like as one."""
+"""The verdicts of consumers as lines: on one model, before and after a repair, and on a folder, equal reasons as one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def verdict_lines(verdicts: Sequence[Verdict], prefix: str, style: Style) -> Ite
 
 
 def repaired_lines(before: Sequence[Verdict], after: Sequence[Verdict], steps: Sequence[str], style: Style) -> Iterator[str]:
-    """What consumers make of a result, and before of the model. Indented by two."""
+    """The verdicts of consumers on the model and on the result. Indented by two."""
     for old, new in zip(before, after, strict=True):
         now = "" if old.accepts and new.accepts else "now: "
         if now:

@@ -1,8 +1,8 @@
 """The record of one call of `fix` or `check`: everything it did and found, as data.
 
-All formats of reports are made of this and of nothing else. The fields here, and those of `core.log`, are what the
-JSON report holds; its schema is made of these types (`docs/report_schema.py`). The number of the schema rises when a
-field goes or changes its meaning, not when one is added.
+All formats of reports are made of this record alone. The JSON report has the fields of this module and of `core.log`; its
+schema is made of these types (`docs/report_schema.py`). The number of the schema rises when a field is removed or changes its
+meaning, not when one is added.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class ExpectationRecord:
 
     @property
     def wrong(self) -> bool:
-        """Whether there is something to say against the model, or against the rules."""
+        """Whether the outputs differ, as the model is or after the rules."""
         return bool(self.before or self.after)
 
 
@@ -348,17 +348,17 @@ class Report:
         return next((rule for rule in self.rules if rule.code == code), None)
 
 
-# How all formats call the entries of a record: where something happened, and how many there are.
+# The texts of all formats for entries of a record: places and counts.
 
 
 def place_text(at: Firing | Blocked | RolledBack | Suppressed | Question) -> str:
-    """`fc1 (Gemm)`, with the graph in front where it is not the main one."""
+    """`fc1 (Gemm)`, with the graph in front if it is not the main graph."""
     where = "" if at.place in ("", "main") else f"{clean(at.place)}: "
     return f"{where}{clean(at.root) or 'model'}" + (f" ({clean(at.op)})" if at.op else "")
 
 
 def place_texts(entries: Iterable[Firing | Blocked | RolledBack]) -> list[str]:
-    """The places of entries, each once: a rule about the model as a whole may fire several times at the same one."""
+    """The places of entries, each once: a rule about the whole model may fire several times at the same place."""
     times = Counter(map(place_text, entries))
     return [text if count == 1 else f"{text}, {count:,} times" for text, count in times.items()]
 
@@ -401,7 +401,7 @@ def by_rule(firings: Iterable[Firing]) -> dict[str, list[Firing]]:
 
 
 def verb(report: Report) -> str:
-    """What a firing is to the command: it has rewritten something, or it would."""
+    """The noun for a firing of the command: a rewrite, or the finding that a rule would rewrite."""
     return "finding" if report.command == "check" else "rewrite"
 
 
@@ -417,12 +417,12 @@ def severity(report: Report, code: str) -> str:
 
 
 def has_something(model: ModelRecord) -> bool:
-    """Whether there is more to say of a model than that nothing fires."""
+    """Whether a report on a model has more than the line that no rule fires."""
     found = model.error or model.firings or model.blocked or model.rolled_back or model.refused or model.stops or model.tidied
     return bool(found)
 
 
-# The owner of many models reads first: how many load now, which are still rejected and why, where and by which rule.
+# The first part of a report on many models: how many load now, which are still rejected and why, by folder and by rule.
 #
 # Models are counted as they arrive. Error messages that differ only in names and numbers count as one.
 
@@ -445,7 +445,7 @@ class _Reason:
 
 
 def pattern_of(message: str) -> str:
-    """A message without the names and numbers in it, by which those that say the same are one."""
+    """A message without the names and numbers in it, so that messages that differ only in these are one."""
     return _NUMBERS.sub("#", _WORDS.sub("*", _NAMES.sub("*", message)))[:200]
 
 
@@ -477,7 +477,7 @@ class Fleet:
         found.answers.update(dict.fromkeys(answer.rule for answer in one.answers))
 
     def record(self) -> FleetRecord:
-        """What was counted."""
+        """The counts so far."""
         exporters, folders, rules = (
             {name: TotalsRecord(*row) for name, row in sorted(group.items(), key=lambda item: (-item[1][0], item[0]))}
             for group in self._groups
@@ -499,12 +499,12 @@ COLUMNS: Mapping[str, str] = {
     "rolled_back": "rolled back",
     "unjudged": "not checked",
 }
-"""What is counted, by the fields of `TotalsRecord`, and how it is called."""
+"""The columns: the fields of `TotalsRecord` with their headings."""
 
 
 def facts_of(one: ModelRecord) -> tuple[bool, ...]:
-    """Which columns a model counts in, in their order. It is changed, unchanged or failed; if it was rejected before, it loads
-    now, is still rejected, or is not checked.
+    """Whether a model counts in each column, in their order. It is changed, unchanged or failed. If it was rejected before, it
+    loads now, is still rejected, or is not checked.
     """
     failed = bool(one.error)
     changed = not failed and one.status in ("changed", "findings")
@@ -517,7 +517,7 @@ def facts_of(one: ModelRecord) -> tuple[bool, ...]:
 
 
 def verdict_of(one: ModelRecord) -> str:
-    """What became of a model in a few words; the first of these that holds."""
+    """The verdict on a model in a few words: the heading of the first column below that it counts in."""
     holds = dict(zip(COLUMNS, facts_of(one), strict=True))
     for name in ("failed", "unjudged", "still_refused", "loads_now", "numbers_changed", "rolled_back", "changed"):
         if holds[name]:

@@ -1,4 +1,4 @@
-"""Results as JSON, for machines: the record of a call field by field, and what other commands print."""
+"""Results as JSON, for machines: the record of a call field by field, and the output of other commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def report_pieces(report: Report) -> Iterator[str]:
 
 
 def pieces(value: Any, level: int = 0) -> Iterator[str]:
-    """What `dumps` gives, piece by piece, for what has lists in it that are too long to be made at once."""
+    """The text of `dumps`, piece by piece, for values with lists that are too long to be made at once."""
     margin = "\n" + " " * (level + 1)
     if isinstance(value, Listed):
         between = "[" + margin
@@ -49,7 +49,7 @@ def pieces(value: Any, level: int = 0) -> Iterator[str]:
 
 
 def plain(value: Any) -> Any:
-    """A record as dictionaries, lists, texts and numbers; what no number can say (infinity, NaN) is null."""
+    """A record as dictionaries, lists, texts and numbers. Infinity and NaN, which JSON lacks, are null."""
     if is_dataclass(value):
         return {f.name: plain(getattr(value, f.name)) for f in fields(value) if f.metadata.get("shown", True)}
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""What a command prints, in its two forms: JSON for programs, lines of text for people.
+"""The output of a command in two forms: JSON for programs, lines of text for people.
 
-Each module beside this one makes the printouts of some commands. `cli.output` prints the form that `--format` names, and the
-functions of Python that do the same as a command return both.
+Each other module of this folder makes the printouts of some commands. `cli.output` prints the form that `--format` names. The
+Python functions that do the same as a command return both forms.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules, and what `verify`, `lint` and `coverage` found of them, for people and for machines."""
+"""Rules, and the findings of `verify`, `lint` and `coverage` about them, for people and for machines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def rule_object(rule: Rule) -> dict[str, Any]:
-    """Everything about a rule, as JSON has it."""
+    """Everything about a rule, for JSON."""
     return {
         "code": rule.code,
         "slug": rule.slug,
@@ -46,7 +46,7 @@ def rule_object(rule: Rule) -> dict[str, Any]:
 
 
 def rule_lines(rule: Rule, style: Style) -> Iterator[str]:
-    """What there is to say of a rule, as a page; its text goes below."""
+    """The description of a rule as a page, without its text."""
     yield f"{style.paint('cyan', rule.code)} {style.paint('bold', clean(rule.slug))}"
     yield ""
     for line in rule.ast.doc:
@@ -62,7 +62,7 @@ def rule_lines(rule: Rule, style: Style) -> Iterator[str]:
 
 
 def text_lines(rule: Rule) -> Iterator[str]:
-    """The defines that the rule calls, and the rule as it is written, without the comment that the page has already."""
+    """The defines that the rule calls, and the rule as it is written, without its comment, which is in `rule_lines`."""
     for define in called_defines(rule):
         yield from (f"  /// {clean(line)}".rstrip() for line in define.doc)
         yield f"  {clean(define.text)}"
@@ -73,7 +73,7 @@ def text_lines(rule: Rule) -> Iterator[str]:
 
 
 def facts(rule: Rule) -> Iterator[tuple[str, str]]:
-    """What the header says, with defaults, as (name, value)."""
+    """The values of the header, with defaults, as (name, value)."""
     bounds = [f"{name}={value:g}" for name, value in (("rtol", rule.kind.rtol), ("atol", rule.kind.atol)) if value]
     yield "kind", rule.kind.name + (f" ({', '.join(bounds)})" if bounds else "")
     if rule.evidence is not None:
@@ -104,7 +104,7 @@ def facts(rule: Rule) -> Iterator[tuple[str, str]]:
 
 
 def when_asked(rule: Rule) -> str:
-    """What makes a rule run that does not run by default."""
+    """The option that runs a rule that does not run by default."""
     if rule.guess:
         return f"with --guess, or when selected: --select DEFAULT,{rule.code}"
     by_target = f"with --target {rule.targets[0]}, or " if rule.header.on_target else ""
@@ -112,14 +112,14 @@ def when_asked(rule: Rule) -> str:
 
 
 def runs(rule: Rule) -> str:
-    """In a word when a rule runs: "default", "guess" (with --guess), "target" (with its target) or "selected"."""
+    """When a rule runs, in one word: "default", "guess" (with --guess), "target" (with its target) or "selected"."""
     if rule.default:
         return "default"
     return "guess" if rule.guess else "target" if rule.header.on_target else "selected"
 
 
 def evidence_text(evidence: Evidence) -> str:
-    """The evidence as a header has it: "refused(onnxruntime)"."""
+    """The evidence as it is written in a header: "refused(onnxruntime)"."""
     return f"{evidence.name}({evidence.runtime})" if evidence.runtime else evidence.name
 
 
@@ -146,7 +146,7 @@ def rule_table(rules: Sequence[Rule], style: Style, *, is_ranked: bool) -> Itera
 
 
 def verdict_object(verdict: Verdict) -> dict[str, Any]:
-    """What was found of a rule, as JSON has it."""
+    """The verdict on a rule, for JSON."""
     unneeded = [{"code": "W504", "line": found.line, "text": found.text, "broke": found.broke} for found in verdict.unneeded]
     extra = {
         "rule": verdict.rule,
@@ -159,7 +159,7 @@ def verdict_object(verdict: Verdict) -> dict[str, Any]:
 
 
 def verdict_lines(verdict: Verdict, rule: Rule | None, style: Style) -> list[str]:
-    """What was found of a rule; None where it is not loaded."""
+    """The verdict on a rule as lines; `rule` is None if it is not loaded."""
     color = {"tested": "green", "counterexample": "red"}.get(verdict.status, "yellow")
     code = f" [{verdict.code}]" if verdict.code else ""
     why = f": {clean(verdict.why)}" if verdict.why else ""
@@ -193,7 +193,7 @@ def _figures(verdict: Verdict) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """ "7 to 13, 18" for the numbers that were tried; what lies between two of them is not said to be."""
+    """ "7 to 13, 18" for the numbers that were tried. Numbers in between that were not tried are left out."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:
@@ -204,7 +204,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def finding_object(diagnostic: Diagnostic, sources: Mapping[str, SourceText]) -> dict[str, object]:
-    """A message of the compiler, or of `lint`, as JSON has it."""
+    """A message of the compiler or of `lint`, for JSON."""
 
     def place(path: str, span: Any, label: str) -> dict[str, object]:
         line, column = sources[path].line_col(span.start)
@@ -221,7 +221,7 @@ def finding_object(diagnostic: Diagnostic, sources: Mapping[str, SourceText]) ->
 
 
 def coverage_lines(counts: Mapping[str, Any], *, everything: bool) -> Iterator[str]:
-    """What was never exercised of a rule, by its counts as JSON has them."""
+    """The parts of a rule that were never exercised, from its counts as they are in JSON."""
     code, fired, stood = counts["code"], counts["fired"], counts["stood"]
     times = counted(stood, "time") if stood else "nowhere"
     if not fired:

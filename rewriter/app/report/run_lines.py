@@ -1,4 +1,4 @@
-"""What a run gave, how long runs take, and what the record in a model says, as lines of text or as JSON."""
+"""The outputs of a run, the times of runs, and the record in a model, as lines of text or as JSON."""
 
 from __future__ import annotations
 
@@ -114,13 +114,13 @@ def _time(seconds: float) -> str:
     return f"{seconds * 1e6:.3g} us"
 
 
-# The record in a model, and what an audit of it found, as lines of text or as JSON.
+# The record in a model, and the findings of an audit, as lines of text or as JSON.
 
 MOST = 20  # nodes shown, and places that were left out
 
 
 def history(path: str, runs: Sequence[RecordedRun], marked: Sequence[Mark]) -> Printout:
-    """The record in a model (`history`): one paragraph a run, then the nodes."""
+    """The record in a model (`history`): one paragraph for each run, then the nodes."""
     return Printout(
         lambda: {"path": path, "runs": runs, "nodes": marked},
         partial(_history_lines, path, runs, marked),
@@ -143,7 +143,7 @@ def _history_lines(path: str, runs: Sequence[RecordedRun], marked: Sequence[Mark
 
 
 def recorded_run_lines(run: RecordedRun, style: Style) -> Iterator[str]:
-    """What is recorded of a run, without its version."""
+    """The record of a run, without its version."""
     yield f"  input     sha256 {clean(run.input)}"
     if run.source is not None:
         yield f"  source    {clean(run.source[0])}, sha256 {clean(run.source[1])}"
@@ -170,7 +170,7 @@ def recorded_run_lines(run: RecordedRun, style: Style) -> Iterator[str]:
 
 
 def audit(before: str, after: str, found: Audit) -> Printout:
-    """Whether a result is what its record says (`audit`): the verdict, the reasons for it, and the differences."""
+    """Whether a result agrees with its record (`audit`): the verdict, its reasons, and the differences."""
     return Printout(
         lambda: {
             "input": before,
@@ -195,7 +195,7 @@ def _audit_lines(before: str, after: str, found: Audit, style: Style) -> Iterato
 
 
 def recorded_firings(model: str, firings: Sequence[Firing]) -> Printout:
-    """The rewrites of a recorded run to choose from (`undo`), one a line."""
+    """The rewrites of a recorded run, for choosing one (`undo`), one a line."""
     listed = [{"number": one.number, "rule": one.rule, "place": one.place, "root": one.root} for one in firings]
     places = ["" if one.place == "main" else f" in {one.place}" for one in firings]
     return Printout(

@@ -130,14 +130,14 @@ def size_text(count: int) -> str:
     return f"{size:.1f} {unit}"
 
 
-# What a model costs and what its weights hold, as lines of text or as JSON, which has the fields of `ModelStats`.
+# The costs and the weights of a model, as lines of text or as JSON, which has the fields of `ModelStats`.
 
-MAX_WEIGHTS = 12  # weights that are listed though there is nothing wrong with them
+MAX_WEIGHTS = 12  # weights that are listed although they have no defect
 _HEAD = f"{'nodes':>7}  {'parameters':>13}  {'MACs':>8}  {'weights':>10}  {'results':>10}"
 
 
 def stats_object(found: ModelStats, depth: int, *, nodes: bool) -> dict[str, Any]:
-    """The figures, for JSON; those of each node only when asked for."""
+    """The figures, for JSON; the figures of each node only with `nodes`."""
     data = {
         "total": as_dict(found.total),
         "modules": [{"module": list(path), **as_dict(cost)} for path, cost in found.modules(depth)],
@@ -151,7 +151,7 @@ def stats_object(found: ModelStats, depth: int, *, nodes: bool) -> dict[str, Any
 
 
 def stats_lines(found: ModelStats, depth: int, style: Style, *, nodes: bool) -> Iterator[str]:
-    """The figures as a table: in all, by module, with `nodes` by node, and of weights."""
+    """The figures as a table: totals, by module, with `nodes` by node, and of weights."""
     yield style.paint("bold", _HEAD)
     yield f"{_row(found.total)}  in all"
     for path, cost in found.modules(depth):

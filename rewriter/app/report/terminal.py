@@ -1,4 +1,4 @@
-"""A log and totals as lines of text: what was rewritten, what would be, and what an unknown fact kept from being decided."""
+"""A log and totals as lines of text: rewrites, rewrites that would happen, and rules that an unknown fact blocked."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def outcome_lines(refusal: str | None, remaining: str | None, log: Log, style: S
 
 
 def fix_lines(log: Log, style: Style, fixes: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
-    """What a repair did to one model: each rule with its places, then what kept it from doing more. Indented by two.
+    """The rewrites of a repair in one model: each rule with its places, then the reasons against more. Indented by two.
 
-    `fixes` are sentences on what a rule does, by its code.
+    `fixes` has a sentence on the repair of each rule, by its code.
     """
     for code, firings in by_rule(log.firings).items():
         yield f"  {style.paint('cyan', code)} {clean(firings[0].title)}"
@@ -64,7 +64,7 @@ def fix_lines(log: Log, style: Style, fixes: Mapping[str, str] = MappingProxyTyp
 
 
 def optimize_lines(log: Log, style: Style) -> Iterator[str]:
-    """What an optimization did to one model: how often each rule fired, and what went wrong. Indented by two."""
+    """The results of an optimization of one model: how often each rule fired, and errors. Indented by two."""
     titles = {firing.rule: firing.title for firing in log.firings}
     for code, times in sorted(log.counts.items()):
         yield f"  {style.paint('cyan', code)} {times:5}  {clean(titles[code])}"
@@ -72,9 +72,9 @@ def optimize_lines(log: Log, style: Style) -> Iterator[str]:
 
 
 def check_lines(path: str, log: Log, head: Sequence[str], style: Style, *, changes: bool = False) -> Iterator[str]:
-    """What a check found in one model: what ONNX Runtime or the framework has against it, then each rule, then what is left.
+    """The findings of a check in one model: ONNX Runtime's error or different outputs, then each rule, then what is left.
 
-    `head` are the lines on the model as a whole, of which the first goes behind its path. With `changes`, small ones are shown.
+    `head` are the lines on the whole model; the first line goes behind its path. With `changes`, small changes are shown.
     """
     body = [*_found_lines(log, style, changes=changes), *unfinished_lines(log, style)]
     items = sum(not line.startswith("      ") for line in body)
@@ -88,7 +88,7 @@ def check_lines(path: str, log: Log, head: Sequence[str], style: Style, *, chang
 
 
 def _found_lines(log: Log, style: Style, *, changes: bool) -> Iterator[str]:
-    """Each rule that would fire, with its places, and what it would change if that is little. Indented by two."""
+    """Each rule that would fire, with its places, and its change if that is small. Indented by two."""
     for code, firings in by_rule(log.firings).items():
         first, places = firings[0], place_texts(firings)
         where = places[0] if len(places) == 1 else f"at {len(places)} places"
@@ -105,9 +105,8 @@ def _found_lines(log: Log, style: Style, *, changes: bool) -> Iterator[str]:
 def rejection_lines(
     refusal: str, answers: Mapping[str, str], log: Log, path: str, style: Style, advice: str = ""
 ) -> Iterator[str]:
-    """What ONNX Runtime has against a model, and the rules that repair it: what makes each run, "" for those that do.
-
-    `advice` is what to do, where that is to be printed.
+    """ONNX Runtime's error message for a model, and the rules that repair it. `answers` says how to run each rule, "" if it
+    has run. `advice` is appended to the rules that repair the model.
     """
     if refusal.startswith(RUN_FAILURE):
         yield f"{style.paint('red', 'fails')} in ONNX Runtime on generated inputs: {clean(refusal.removeprefix(RUN_FAILURE))}"
@@ -122,7 +121,7 @@ def rejection_lines(
 
 
 def _advice(answers: Mapping[str, str], path: str, style: Style) -> Iterator[str]:
-    """What to do about an error message that no rule that ran has repaired."""
+    """Advice on an error message that no rule that ran has repaired."""
     for code in [code for code, when in answers.items() if when]:
         yield f"{style.paint('cyan', code)} repairs this; it {answers[code]}"
     if idle := [code for code, when in answers.items() if not when]:
@@ -134,7 +133,7 @@ def _advice(answers: Mapping[str, str], path: str, style: Style) -> Iterator[str
 
 
 def expectation_lines(found: ExpectationRecord, style: Style) -> Iterator[str]:
-    """Whether a model computes the outputs that the framework recorded, and which rules see to it."""
+    """Whether a model computes the outputs that the framework recorded, and which rules repair it."""
     if not found.before:
         checked = f"({counted(found.outputs, 'output')}, within {TOLERANCE:g} of the largest value)"
         yield f"{style.paint('green', 'output equals')} {clean(found.data)} {checked}"
@@ -159,7 +158,7 @@ def expectation_lines(found: ExpectationRecord, style: Style) -> Iterator[str]:
 
 
 def remaining_lines(answers: Mapping[str, str], path: str, log: Log, style: Style) -> Iterator[str]:
-    """What to do about a result that ONNX Runtime rejects. Indented by six."""
+    """Advice on a result that ONNX Runtime rejects. Indented by six."""
     silent = {code: when for code, when in answers.items() if code not in log.counts}
     yield from (f"      {line}" for line in _advice(silent, path, style) if silent or not log.counts)
 
@@ -170,7 +169,7 @@ def unchecked_lines(sentences: Sequence[str], style: Style) -> Iterator[str]:
 
 
 def unfinished_lines(log: Log, style: Style) -> Iterator[str]:
-    """What could not be decided or was not done. Indented by two."""
+    """Blocked rules and rewrites that were not done. Indented by two."""
     seen: set[str] = set()
     for blocked in log.blocked:
         yield "  " + _blocked(blocked, style)
@@ -196,7 +195,7 @@ def _blocked(blocked: Blocked, style: Style) -> str:
 
 
 def _finding(text: str, style: Style) -> str:
-    """A finding of --verify, with the words of its verdict in colour."""
+    """A finding of --verify, with its verdict in colour."""
     for words, color in FINDINGS.items():
         if text.startswith(words):
             return style.paint(color, words) + text[len(words) :]
@@ -223,7 +222,7 @@ def profile_lines(profile: Profile, style: Style) -> Iterator[str]:
 
 
 def models_by_status(command: str, summary: Summary) -> str:
-    """The models by what became of them, each counted once."""
+    """The models by status, each counted once."""
     statuses, rejected, differ = summary.statuses, summary.refused, summary.mismatched
     worked_on = statuses.get("findings", 0) + statuses.get("changed", 0) + statuses.get("refused", 0) - rejected - differ
     groups = [(rejected, "rejected by ONNX Runtime"), (differ, "not as expected"), (worked_on, "with findings")]

@@ -7,15 +7,15 @@ The JSON object holds
     path, line        of the rule
     model, exporter   the file, and who wrote it as far as is known
     guards            why a run does not try the rule on this model
-    notes             what else is to be said
-    ops               operators of the pattern's root; [""] for a rule on the model as a whole
+    notes             further remarks
+    ops               operators of the pattern's root; [""] for a rule about the whole model
     counts            {places, fires, unknown, errors, misses}
     answers           [{place, node, op, fires, question, matched, changes: [{name, before, after}],
                         conditions: [{text, value, found}]}]
                       where `question` is null or {stage, kind, depth, asked, found, line, node, unknown, remedy, error}
-    later             firings after those of other rules: [{place, node, op, after: [[rule, node]]}]
-    earlier           places that another rule takes first: [{place, node, rule, at}]
-    settled           places whose unknown fact becomes known in that run, where the rule does not fire then: [[place, node]]
+    later             firings after firings of other rules: [{place, node, op, after: [[rule, node]]}]
+    earlier           places that another rule rewrites first: [{place, node, rule, at}]
+    settled           places whose unknown fact becomes known in that run; the rule still does not fire: [[place, node]]
     stops             why the run of all selected rules ended early
 """
 
@@ -40,7 +40,7 @@ _VERDICTS = {
 
 
 def explanation(found: Explanation, model: str, exporter: str, notes: Sequence[str], most: int) -> Printout:
-    """The explanation (`why`): in the text `most` places in full, of the rest how many there are of each sort."""
+    """The explanation (`why`). The text has `most` places in full, and counts of the other places by sort."""
     return Printout(
         lambda: {"model": model, "exporter": exporter, "notes": list(notes), "counts": counts(found), **as_dict(found)},
         partial(_why_lines, found, notes, most),
@@ -48,7 +48,7 @@ def explanation(found: Explanation, model: str, exporter: str, notes: Sequence[s
 
 
 def counts(found: Explanation) -> dict[str, int]:
-    """How many places there are, and what became of the rule at them."""
+    """How many places there are, and at how many the rule fires, misses or is blocked."""
     questions = [answer.question for answer in found.answers if answer.question is not None]
     unknown = sum(question.unknown for question in questions)
     errors = sum(question.error for question in questions)
@@ -80,7 +80,7 @@ def _why_lines(found: Explanation, notes: Sequence[str], most: int, style: Style
 
 
 def miss_lines(found: Explanation, most: int, style: Style) -> Iterator[str]:
-    """The guards, and the nearest misses, of a rule that was to fire and did not."""
+    """The guards and the nearest misses of a rule that was expected to fire and did not."""
     yield from (f"{style.paint('yellow', 'not tried')}: {clean(guard)}" for guard in found.guards)
     if not found.answers:
         yield _summary(found)
@@ -138,7 +138,7 @@ def _question(question: FirstNo, answer: RuleAnswer, style: Style) -> Iterator[s
 
 
 def _rest(answers: Sequence[RuleAnswer], style: Style) -> Iterator[str]:
-    """Places that are not shown, by what was asked."""
+    """Counts of the places that are not shown, by the condition that decided."""
     fires = sum(answer.fires for answer in answers)
     questions = Counter(_sort(answer.question) for answer in answers if answer.question is not None)
     yield f"and {counted(len(answers), 'more place')} (--limit):"
@@ -154,7 +154,7 @@ def _sort(question: FirstNo) -> str:
 
 
 def _order(found: Explanation, most: int, style: Style) -> Iterator[str]:
-    """What a run of all selected rules changes."""
+    """How a run of all selected rules changes the result."""
     if found.later or found.earlier or found.stops:
         yield ""
     for later in found.later[:most]:

@@ -1,1 +1,1 @@
-"""The commands as declarations, a module for those of one purpose; each imports what it needs when it runs."""
+"""The commands as declarations, one module for each purpose. A command imports the modules that it needs when it runs."""

@@ -57,14 +57,14 @@ def optimize(args: argparse.Namespace) -> int:
     from rewriter.app.batch.work import LEVELS
     from rewriter.app.cli.batch import write_results
 
-    if not args.origins["select"].startswith("--"):  # what a configuration selects, it selects for repairs
+    if not args.origins["select"].startswith("--"):  # the selection of a configuration is for repairs
         args.select, args.origins["select"] = [LEVELS[args.level]], "--level"
     if not args.origins["tidy"].startswith("--"):
         args.tidy = True
     return write_results("optimize", args, OPTIMIZED)
 
 
-# From one model to one, as `surgery.one_result` has it.
+# From one model to one, by `surgery.one_result`.
 
 
 @command(

@@ -166,7 +166,7 @@ MAX_PICTURES = 8
 """Firings of each rule that are pictured in a page: pictures are large."""
 
 WHOLE = 2000
-"""Nodes of a model that is drawn as a whole; the help of `picture` names the number."""
+"""The most nodes of a model that is drawn completely. The help of `picture` names the number."""
 
 
 @command(
@@ -282,7 +282,7 @@ def compare(args: argparse.Namespace) -> int:
 
 
 def _ready_in(args: argparse.Namespace) -> tuple[str, Callable[[ModelProto], ConsumerSession]] | None:
-    """The consumer of --ask, and what makes a model ready in it."""
+    """The consumer of --ask, and the function that loads a model in it."""
     if args.ask is None:
         return None
     from rewriter.app.cli.consumers import installed

@@ -101,7 +101,7 @@ def check(args: argparse.Namespace) -> int:
     return run_batch("check", jobs, args)
 
 
-# Plans: what would be done to a model, for somebody to edit and to have carried out.
+# Plans: the rewrites that `fix` would do, in a file that you edit and `apply` carries out.
 
 
 @command(
@@ -141,7 +141,7 @@ def plan(args: argparse.Namespace) -> int:
     if args.interactive:
         from rewriter.core.isolation.budget import undisturbed
 
-        with undisturbed():  # somebody thinks
+        with undisturbed():  # the time in which the user decides does not count
             decided = _decided(document.proposals, outcome.log.firings)
         document = replace(document, proposals=decided)
     text = written(document, outcome.log.firings, Path.cwd() if output is None else output.parent)
@@ -160,7 +160,7 @@ def plan(args: argparse.Namespace) -> int:
 
 
 def _decided(proposals: Sequence[Proposal], firings: Sequence[Firing]) -> tuple[Proposal, ...]:
-    """As somebody answers, who is asked on stderr: stdout may be the plan."""
+    """The proposals as the user decides them. The questions go to stderr, because stdout may be the plan."""
     from rewriter.trust.plans.plan_file import decide
 
     def ask(question: str) -> str:
@@ -293,7 +293,7 @@ def why(args: argparse.Namespace) -> int:
 
 
 def _explained_rule(args: argparse.Namespace) -> tuple[Rule, RuleSet]:
-    """The rule, and all selected ones with it among them."""
+    """The rule, and all selected rules including it."""
     from rewriter.app.chosen_rules import find_rule
     from rewriter.app.cli.selection import choose, codes, load, target_names
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rewriter.core.language.rule import Rule
 
-# What there is: rules, packs of rules, messages, commands.
+# Lists and explanations: rules, packs of rules, messages, commands.
 
 
 @command(
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         Limits("the command", 600),
         "format",
     ),
-    target=[],  # here it says what is listed, which is nothing for a configuration to decide
+    target=[],  # here it selects the listed rules, which a configuration must not decide
 )
 def rules(args: argparse.Namespace) -> int:
     """Lists rules by exporter: code and title. A mark after the code shows that a rule does not run by default. With --symptom:
@@ -83,7 +83,7 @@ def rules(args: argparse.Namespace) -> int:
 
 
 def _print_packs(args: argparse.Namespace) -> int:
-    """The packs, one a line; no code of the packages that bring them is run."""
+    """Prints the packs, one a line. No code of their packages is run."""
     from rewriter.app.report.printout import Printout
     from rewriter.core.language.rule_files import find_rule_files
     from rewriter.rule_tools.packs import packs
@@ -208,7 +208,7 @@ def _print_rule(word: str, commands: tuple[str, ...]) -> None:
         print_line(line)
 
 
-# Rules that are begun.
+# New rules and packs.
 
 
 @command(
@@ -336,7 +336,7 @@ def fmt(args: argparse.Namespace) -> int:
 
 
 def _formatted(file: str, *, is_check: bool) -> bool:
-    """Formats a file, or only checks it; whether its layout is another one. Raises RewriterError."""
+    """Formats a file, or only checks it. Returns whether its layout differs. Raises RewriterError."""
     from rewriter.core.language.rule_files import read_rule_file
     from rewriter.core.onnxfile.write import write_bytes
     from rewriter.rule_tools.format import format_text

@@ -1,4 +1,4 @@
-"""Commands that try rules: on the models of their tests, on models of one's own, on random ones, and against each other."""
+"""Commands that try rules: on the models of their tests, on your own models, on random models, and against each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rewriter.trust.proof.rules.verdict import Verdict
     from rewriter.trust.rule_tests import TestResult
 
-# The tests that stand in rule files.
+# The tests in rule files.
 
 MISSES = 2
 """Places that are shown where a rule does not fire."""
@@ -58,10 +58,10 @@ def test(args: argparse.Namespace) -> int:
 
 
 def watched(paths: Sequence[str] | None, work: Callable[[], int], wait: Callable[[float], None] = time.sleep) -> int:
-    """Does the work, and again after each change of one of the rule files; what is wrong in them is said, and it goes on.
+    """Does the work, and again after each change of one of the rule files. Errors in them are printed and do not end it.
 
     Returns:
-        What the work returned last, as soon as `wait` is interrupted.
+        The last result of the work, as soon as `wait` is interrupted.
     """
     from rewriter.app.configuration import rule_paths
     from rewriter.core.language.rule_files import find_rule_files, state_of
@@ -71,7 +71,7 @@ def watched(paths: Sequence[str] | None, work: Callable[[], int], wait: Callable
         now: object
         try:
             now = [state_of(path) for path in find_rule_files(rule_paths(paths))]
-        except RewriterError as error:  # one of the files is not there
+        except RewriterError as error:  # one of the files is missing
             now = str(error)
         if now != before:
             before = now
@@ -132,7 +132,7 @@ def _tell_difference(lines: Sequence[str]) -> None:
 
 
 def _bless(args: argparse.Namespace) -> int:
-    """Writes expected models; returns 1 when a test fails that is none of them."""
+    """Writes expected models. Returns 1 if a test fails for another reason than its expected model."""
     from rewriter.app.cli.selection import load
     from rewriter.workbench.authoring.bless import Blessing, blessings, write_blessings
 
@@ -188,7 +188,7 @@ def lint(args: argparse.Namespace) -> int:
     return 1 if errors else 0
 
 
-# Rules on models: what of them a set of models exercises.
+# Rules on models: the parts of rules that a set of models exercises.
 
 
 @command(
@@ -240,10 +240,10 @@ def coverage(args: argparse.Namespace) -> int:
     return 2 if failed else 0
 
 
-# Rules on random models: what of their promises has a counterexample.
+# Rules on random models: the promises that have a counterexample.
 
 GRACE = 60.0
-"""Seconds for a rule beside the time of its samples: for its tests, and for making a counterexample small."""
+"""Seconds for a rule in addition to the time of its samples: for its tests, and for making a counterexample small."""
 
 
 @command(
@@ -288,7 +288,7 @@ def verify(args: argparse.Namespace) -> int:
         return _show_locked(args, known, [rule.code for rule in fresh])
     if fresh:
         require_runtime()
-    # What took long before, and so came to few samples, begins first: at the end no process waits for another one.
+    # Rules that were slow before, with few samples, begin first: at the end no process waits for another one.
     fresh.sort(key=lambda rule: locked[rule.code].samples if rule.code in locked else 0)
     limits = limits_of(args, 3 * args.timeout + GRACE)
     plan = VerifyPlan(args.samples, args.seed, args.timeout, limit=limits["seconds"], memory=limits["memory"])
@@ -297,7 +297,7 @@ def verify(args: argparse.Namespace) -> int:
     verdicts = tracked(found, len(fresh), "rules", lambda verdict: not verdict.acceptable)
     everything = sorted([*known.values(), *verdicts], key=lambda verdict: verdict.rule)
     if args.update_lock:
-        # All rules of the lock's folder may be loaded; one that is not among them is gone then.
+        # If all rules of the lock's folder are loaded, a rule that is not among them has been removed.
         paths = [Path(path).resolve() for path in rule_paths(args.rules) or ()]
         is_whole = not paths or any(place.parent.resolve().is_relative_to(path) for path in paths)
         _update(place, kept_verdicts(locked, rules, {rule.code for rule in chosen}, whole=is_whole), everything)
@@ -310,7 +310,7 @@ def verify(args: argparse.Namespace) -> int:
 
 
 def _update(place: Path, kept: dict[str, Verdict], verdicts: list[Verdict]) -> None:
-    """Writes the lock: what was found now beside what is kept."""
+    """Writes the lock: the new verdicts next to the kept ones."""
     from rewriter.trust.proof.oracles import versions
     from rewriter.trust.proof.rules.verdict import write_lock
 

@@ -1,4 +1,4 @@
-"""The formats of reports, and which ending means which. Each is a function from the record of a call to pieces of a text."""
+"""The formats of reports, by the ending of a file. Each is a function from the record of a call to pieces of a text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HOMES: Mapping[str, str] = {
 
 
 def form_of(path: str) -> str | None:
-    """The format that the ending of a file name means; None for none."""
+    """The format of the ending of a file name; None if no format has this ending."""
     lower = path.lower()
     return next((form for ending, form in ENDINGS.items() if lower.endswith(ending)), None)
 

@@ -1,7 +1,7 @@
-"""A report as a table (CSV): a row for each model, with what became of it, and after it one for each firing and each thing that
-was blocked or rolled back.
+"""A report as a table (CSV): a row for each model with its status, followed by a row for each firing and for each blocked or
+rolled back rewrite.
 
-A spreadsheet takes a cell that begins with `=`, `+`, `-` or `@` for a formula, also when it is quoted; such a text gets an
+A spreadsheet reads a cell that begins with `=`, `+`, `-` or `@` as a formula, even if it is quoted. Such a text gets an
 apostrophe before it.
 """
 
@@ -61,7 +61,7 @@ def report_pieces(report: Report) -> Iterator[str]:
 
 
 def cell(text: str) -> str:
-    """A text on one line that no spreadsheet takes for a formula."""
+    """A text on one line that no spreadsheet reads as a formula."""
     shown = clean(text)
     return f"'{shown}" if shown.lstrip()[:1] and shown.lstrip()[0] in FORMULAS else shown
 

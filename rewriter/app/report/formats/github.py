@@ -1,6 +1,6 @@
 """Annotations of a GitHub workflow: one line for each rule and model, since a run shows only a few of each sort.
 
-What a workflow takes for a command is a line that begins with `::`; the text in it cannot begin another one, since line ends,
+A workflow reads a line that begins with `::` as a command. The text in a command cannot begin another one, because line ends,
 percent signs and, in properties, colons and commas are escaped.
 """
 
@@ -17,7 +17,7 @@ _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 def report_pieces(report: Report) -> Iterator[str]:
-    """All annotations, one a line; nothing when there is nothing to say."""
+    """All annotations, one a line."""
     return (f"{line}\n" for model in report.models for line in _lines(report, model))
 
 

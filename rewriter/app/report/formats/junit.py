@@ -1,7 +1,7 @@
 """A report as JUnit XML, which continuous integration shows as tests: a suite for each model, a test case for each rule.
 
-In a check, a rule that would fire is a failure. In a repair it is a test that passed, and what was rolled back is a failure. A
-model that cannot be worked on is an error; so is a rule that failed. What an unknown fact keeps from being decided is skipped.
+In a check, a rule that would fire is a failure. In a repair, a rule that fired is a test that passed, and a rewrite that was
+rolled back is a failure. A model that failed and a rule that failed are errors. A rule that an unknown fact blocks is skipped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TOTALS = ("tests", "failures", "errors")
 
 
 def report_pieces(report: Report) -> Iterator[str]:
-    """The XML document. The totals stand first, so that every model is looked at twice."""
+    """The XML document. The totals come first, so every model is read twice."""
     root = Element("testsuites", name=f"rewriter {report.command}")
     totals = Counter[str]()
     for model in report.models:

@@ -1,6 +1,6 @@
 """A report as Markdown, for a pull request or a job summary: totals, a table of models, and the changes of each rule.
 
-What comes from a model stands in code spans and code blocks, which Markdown does not look into: no name can become a link, an
+Texts from a model are written in code spans and code blocks, in which Markdown has no syntax: no name can become a link, an
 image, a heading or a mention.
 """
 
@@ -183,7 +183,7 @@ def _others(model: ModelRecord) -> Iterator[str]:
 
 
 def code_span(text: str, *, table: bool = False) -> str:
-    """A text that Markdown shows as it is; in a table, bars need a backslash even so."""
+    """A code span: Markdown shows the text unchanged. In a table, bars still need a backslash."""
     shown = clean(text).replace("|", "\\|" if table else "|") or " "
     ticks = "`" * (_longest(shown) + 1)
     margin = " " if len(ticks) > 1 or shown != shown.strip() else ""
@@ -191,7 +191,7 @@ def code_span(text: str, *, table: bool = False) -> str:
 
 
 def escaped(text: str) -> str:
-    """Prose, with what Markdown would take for more than text written with a backslash."""
+    """Prose in which characters of Markdown's syntax have a backslash."""
     return _SPECIAL.sub(r"\\\1", clean(text))
 
 

@@ -1,7 +1,7 @@
 """A report as SARIF 2.1.0, the format of static analysis results that code scanning reads.
 
-What is analysed is the input: a firing is a result there whether it was repaired or only found. What an unknown fact keeps from
-being decided is a result of kind "open". What was rolled back, failed or could not be read is a notification of the run.
+The analysed file is the input: a firing is a result in it, whether it was repaired or only found. A rule that an unknown fact
+blocks is a result of kind "open". Rewrites that were rolled back and failed or unreadable models are notifications of the run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rewriter.workbench.style import clean, counted
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 REFUSED = "ONNXRUNTIME"
-"""The rule of results that are no rule's: what ONNX Runtime says against a model."""
+"""The rule id of results without a rule: error messages of ONNX Runtime."""
 
 
 def report_pieces(report: Report) -> Iterator[str]:

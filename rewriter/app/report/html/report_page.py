@@ -1,7 +1,7 @@
-"""A report as one HTML file: nothing is fetched, no script runs but its filter, and it is light or dark as the screen is.
+"""A report as one HTML file. It fetches nothing, its only script is the filter, and it follows the screen's light or dark mode.
 
-Firings are grouped by model and rule and folded up, which a browser neither lays out nor paints until somebody opens them; so a
-page with ten thousand of them opens at once. Pictures are there for those firings whose surroundings were kept.
+Firings are folded by model and rule. A browser lays out and paints a fold only when you open it, so a page with ten thousand
+firings opens at once. Firings whose surroundings were kept have pictures.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from rewriter.app.report.picture.svg import LEAST, panel
 from rewriter.core.log import Change, Condition, Firing, Snapshot, Weight
 from rewriter.workbench.style import clean, counted
 
-# How the HTML report looks, with the colours of the pictures, and its one script, the filter.
+# The styles of the HTML report, with the colours of the pictures, and its one script, the filter.
 
 
 def _lines(name: str) -> list[str]:
@@ -53,11 +53,11 @@ POLICY = (
     f"default-src 'none'; script-src 'sha256-{b64encode(sha256(SCRIPT.encode()).digest()).decode()}'; "
     "style-src 'unsafe-inline'; img-src data:"
 )
-"""What a browser may run: the styles of the page, and this script by its hash. A script from a name in a model does not run."""
+"""The content that a browser may use: the page's styles, and this script by its hash. Scripts in a model's names do not run."""
 
 
 def filter_bar(report: Report) -> str:
-    """The field, and with several models the statuses that there are."""
+    """The text field, and for several models the statuses that occur."""
     statuses = "".join(f'<option value="{word}">{status_text(word)}</option>' for word in report.summary.statuses)
     choice = f'<select id="status" aria-label="status"><option value="">any status</option>{statuses}</select>'
     field = '<input id="find" type="search" placeholder="filter by model, rule, node, text ( / )" aria-label="filter">'
@@ -78,15 +78,15 @@ def prose(text: str) -> str:
 
 
 def issue_link(issue: str, shown: str = "") -> str:
-    """An upstream thread, as a link when it is an address of the web and nothing else."""
+    """An upstream thread, as a link if it is only a web address."""
     text = escape(shown or clean(issue))
     return f'<a href="{escape(issue)}" rel="noreferrer">{text}</a>' if _LINK.fullmatch(issue) else escape(clean(issue))
 
 
 def shortened(pieces: Iterable[str], report: Report) -> Iterator[str]:
-    """The page without the folder that all absolute paths of models and results share, and with ~ for that of the user.
+    """The page without the folder that all absolute paths of models and results share, and with ~ for the user's folder.
 
-    A report is sent to others; where its files were on one machine is not their business.
+    Reports are sent to others, who should not see the folders of the machine.
     """
     paths = [path for model in report.models for path in (model.path, model.output) if path and os.path.isabs(path)]
     try:
@@ -101,22 +101,22 @@ def shortened(pieces: Iterable[str], report: Report) -> Iterator[str]:
     yield from (whole.sub(lambda found: short_names[found[0]], piece) if short_names else piece for piece in pieces)
 
 
-# What the rules of an HTML report are about: their comments stand at its end, and each code on the page leads there.
+# The descriptions of rules in an HTML report: their comments are at its end, and each code on the page links to them.
 #
-# A report is read where rewriter may not be installed and nothing can be fetched, so it brings along what it names.
+# A report may be read without rewriter and without a network, so it contains the descriptions of all rules that it names.
 
 _BREAK = re.compile(r"\n\s*\n|\n(?=(?:[A-Z]\w+|Safe because): )")
 """Between paragraphs, and before the lines that begin with a word and a colon, such as `Exporters:`."""
 
 
 def code_link(report: Report, code: str, shown: str = "") -> str:
-    """A code, or what is shown for it, that leads to what the rule is about."""
+    """A code, or the text shown for it, as a link to the description of the rule."""
     shown = shown or f"<code>{escape(clean(code))}</code>"
     return shown if report.rule(code) is None else f'<a href="#rule-{escape(clean(code))}">{shown}</a>'
 
 
 def rule_texts(report: Report) -> Iterator[str]:
-    """Each rule that the page names."""
+    """The descriptions of the rules that the page names."""
     if report.rules:
         yield '<section class="about"><h2>About the rules</h2>\n'
         yield from map(_rule, report.rules)
@@ -134,7 +134,7 @@ def _rule(rule: RuleRecord) -> str:
 
 
 OPEN = 12
-"""Firings of a report that are shown unfolded when it has no more than so many."""
+"""The most firings of a report that are shown unfolded."""
 
 CHUNK = 250  # firings in one fold
 LISTED = 200  # rows of a table, entries of a list
@@ -237,7 +237,7 @@ def _rules(report: Report) -> Iterator[str]:
 
 
 def _fleet(report: Report) -> Iterator[str]:
-    """What became of the models, by exporter, folder and rule, and why ONNX Runtime still rejects some."""
+    """Counts of models by exporter, folder and rule, and why ONNX Runtime still rejects some."""
     fleet = report.summary.fleet
     yield '<section><h2>At a glance</h2><div class="wide" tabindex="0"><table><thead><tr><th>group</th>'
     yield "".join(f'<th class="num">{_t(name)}</th>' for name in COLUMNS.values()) + "</tr></thead><tbody>"
@@ -348,7 +348,7 @@ def _group(report: Report, code: str, firings: Sequence[Firing], place: int, *, 
 
 
 def _code(report: Report, code: str) -> str:
-    """The code of a rule: green where it repaired something, in the colour of its severity where it was only found."""
+    """The code of a rule: green if it repaired something, in the colour of its severity if it would only fire."""
     return f'<code class="code {severity(report, code) if report.command == "check" else "good"}">{_t(code)}</code>'
 
 

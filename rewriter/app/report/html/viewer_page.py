@@ -1,4 +1,4 @@
-"""The page of the viewer: data, styles and scripts in one file, which asks for nothing else."""
+"""The page of the viewer: data, styles and scripts in one file, which makes no requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from rewriter.app.report.picture.svg import COLORS, STYLE
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline' blob:; worker-src blob:; style-src 'unsafe-inline'; img-src data:"
-"""The browser blocks every request, also one that the texts of a model would make."""
+"""The browser blocks every request, also requests from texts in a model."""
 
 
 def viewer_page(models: Sequence[dict[str, Any]], title: str, differences: Sequence[str] = ()) -> str:
@@ -20,7 +20,7 @@ def viewer_page(models: Sequence[dict[str, Any]], title: str, differences: Seque
     Args:
         models: one or two of `inspect.viewed_graph.viewed_model`.
         title: plain text.
-        differences: of two models, as plain texts: what differs besides the marked nodes.
+        differences: of two models, as plain texts: the differences in addition to the marked nodes.
     """
     contents = {"models": models, "differences": differences}
     data = json.dumps(contents, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")

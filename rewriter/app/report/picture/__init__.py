@@ -1,1 +1,1 @@
-"""Pictures of parts of a graph: what is to be drawn, where it goes, and how it is written (SVG, DOT, Mermaid)."""
+"""Pictures of parts of a graph: their shapes and edges, the layout, and the file formats (SVG, DOT, Mermaid)."""

@@ -1,4 +1,4 @@
-"""What is drawn of a part of a graph, and where each box and edge goes: a layered drawing."""
+"""A layered drawing of a part of a graph: its boxes and edges, and their positions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Sort = Literal["node", "input", "output", "outer", "more"]
 Mark = Literal["", "-", "+"]
 
 ROWS = 8  # lines below the operator and the name
-LONGEST = 38  # characters of a line; the whole text is shown on pointing at it
+LONGEST = 38  # characters of a line; a tooltip shows the whole text
 MARKS: dict[Role, str] = {"removed": "\u2212", "added": "+", "edited": "~", "matched": "=", "around": "", "plain": ""}
 
 
 @record(frozen=True, slots=True)
 class Row:
-    """A line in a box; `mark` says that it was there before only ("-") or is there after only ("+")."""
+    """A line in a box; `mark` is "-" if the line exists only before, "+" if only after."""
 
     text: str
     mark: Mark = ""
@@ -30,7 +30,7 @@ class Row:
 
 @record(slots=True)
 class Shape:
-    """A box: a node of the graph, an input or output of it, or what stands for more that is not shown."""
+    """A box: a node of the graph, an input or output of it, or a placeholder for parts that are not shown."""
 
     id: str
     sort: Sort
@@ -67,7 +67,7 @@ def pair(snapshot: Snapshot) -> tuple[Drawing, Drawing]:
 
 
 def draw(view: View, other: View | None = None, mark: Mark = "") -> Drawing:
-    """The drawing of a view. Lines of an edited node that the other view has not get the mark."""
+    """The drawing of a view. Lines of an edited node that the other view lacks get the mark."""
     drawing = Drawing()
     makers: dict[int, tuple[str, tuple[int, int], Port]] = {}
     for port in view.given:
@@ -95,7 +95,7 @@ def _shape(box: Box, others: set[str] | None, mark: Mark) -> Shape:
     texts = list(_texts(box))
     changed = others if box.role == "edited" else None
     rows = [Row(cut(text), mark if changed is not None and text not in changed else "") for text in texts]
-    rows.sort(key=lambda row: not row.mark)  # what changed is never among what is left out
+    rows.sort(key=lambda row: not row.mark)  # changed lines are never left out
     if box.role == "around":
         rows = []
     if len(rows) > ROWS:
@@ -140,7 +140,7 @@ def _tip(port: Port) -> str:
 
 
 def cut(text: str) -> str:
-    """A text on one line, cut where it is too long."""
+    """A text on one line, cut if it is too long."""
     shown = clean(text)
     return shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "\u2026"
 
@@ -151,15 +151,15 @@ def tail(text: str) -> str:
     return shown if len(shown) <= LONGEST else "\u2026" + shown[1 - LONGEST :]
 
 
-# Where everything in a picture goes: the last two steps of a layered drawing, positions and the routes of edges.
+# Positions and routes of edges: the last two steps of a layered drawing.
 #
-# In each layer, shapes want to stand below the middle of what they hang on; the nearest to that which keeps their order and
-# their distances is found exactly, by pooling neighbours that are in each other's way.
+# In each layer, the best position of a shape is below the middle of the shapes above it. The nearest positions that keep the
+# order and the distances are found exactly, by pooling neighbours that would overlap.
 
-# Which layer each shape of a picture stands in, and in which order: the first two steps of a layered drawing.
+# The layer of each shape of a picture, and the order in a layer: the first two steps of a layered drawing.
 #
-# The way is that of Sugiyama, Tagawa and Toda (1981): layers by longest path, edges that cross layers cut into pieces by
-# invisible places, and orders by barycenters, swept down and up; the order with the fewest crossings is kept.
+# The method is by Sugiyama, Tagawa and Toda (1981): layers by longest path, edges that cross layers cut into pieces by
+# invisible places, and orders by barycenters, swept down and up. The order with the fewest crossings is kept.
 
 ORDER_SWEEPS = 12
 
@@ -168,7 +168,7 @@ Pieces = list[tuple[Place, Place]]
 
 
 def layer_numbers(shapes: Sequence[Place], edges: Iterable[tuple[Place, Place]]) -> dict[Place, int]:
-    """The layer of each shape, from 0; edges lead down. An edge that would close a circle does not count."""
+    """The layer of each shape, from 0; edges lead down. An edge that would close a cycle does not count."""
     below: dict[Place, list[Place]] = {shape: [] for shape in shapes}
     for source, target in edges:
         if source != target and target not in below[source]:
@@ -181,7 +181,7 @@ def layer_numbers(shapes: Sequence[Place], edges: Iterable[tuple[Place, Place]])
             if position[target] > position[shape]:
                 found[target] = max(found[target], found[shape] + 1)
     above = {target for shape in order for target in below[shape] if position[target] > position[shape]}
-    for shape in reversed(order):  # what nothing leads to stands right above the first that reads it
+    for shape in reversed(order):  # a shape without incoming edges is right above its first reader
         targets = [found[target] for target in below[shape] if position[target] > position[shape]]
         if shape not in above and targets:
             found[shape] = min(targets) - 1
@@ -189,7 +189,7 @@ def layer_numbers(shapes: Sequence[Place], edges: Iterable[tuple[Place, Place]])
 
 
 def _topological(shapes: Sequence[Place], below: Mapping[Place, Sequence[Place]]) -> list[Place]:
-    """Depth first, without recursion; where there are circles, some order."""
+    """The shapes in topological order, depth first, without recursion. With cycles, the order is arbitrary."""
     done: dict[Place, bool] = {}
     order: list[Place] = []
     for start in reversed(shapes):
@@ -249,7 +249,7 @@ def ordered(rows: Sequence[Sequence[Place]], pieces: Pieces) -> list[list[Place]
 
 
 def _sort(row: list[Place], fixed: Mapping[Place, float], near: Mapping[Place, Sequence[Place]]) -> None:
-    """Sorts a layer by where the neighbours in the fixed layer stand; what has none stays where it is."""
+    """Sorts a layer by the positions of neighbours in the fixed layer. A shape without neighbours keeps its position."""
     means = {}
     for number, place in enumerate(row):
         at = [fixed[other] for other in near.get(place, ()) if other in fixed]
@@ -278,12 +278,12 @@ EDGE_WIDTH = 4.0  # width of an edge that crosses a layer
 SWEEPS = 48
 MOVES = 400_000  # places moved in all sweeps together: large pictures have fewer sweeps
 CROSSED = 60_000  # layers that all edges together may cross
-EDGE_WEIGHT = 4.0  # how much more a long edge wants to be straight than a box wants to be in the middle
+EDGE_WEIGHT = 4.0  # weight of a straight long edge against a box in the middle
 
 
 @record(slots=True)
 class Frame:
-    """A placed shape: its middle above, width and height."""
+    """A placed shape: the middle of its upper edge, width and height."""
 
     shape: Shape
     x: float
@@ -294,7 +294,7 @@ class Frame:
 
 @record(slots=True)
 class Route:
-    """A placed edge: the points that it goes through, from above to below; `label` is to stand at the first one."""
+    """A placed edge: the points on its way, from above to below; `label` is written at the first point."""
 
     label: str
     name: str
@@ -365,7 +365,7 @@ def _depth(row: Sequence[Place], sizes: Mapping[Place, tuple[float, float]]) -> 
 
 
 def _tops(rows: Sequence[Sequence[Place]], sizes: Mapping[Place, tuple[float, float]]) -> tuple[list[float], float]:
-    """The upper edge of each layer, and how high all of them are."""
+    """The upper edge of each layer, and the height of all layers."""
     tops, y = [], 0.0
     for row in rows:
         tops.append(y)
@@ -397,7 +397,7 @@ def _columns(
 
 
 def _wanted(place: Place, near: Sequence[Place], xs: Mapping[Place, float], widths: Mapping[Place, float]) -> float:
-    """The middle of what a place hangs on; of an edge on its way, rather where the edge is already."""
+    """The middle of the neighbours of a place; for a place of a long edge, rather the position of the edge so far."""
     if not near:
         return xs[place]
     weights = [EDGE_WEIGHT if widths[place] == widths[other] == EDGE_WIDTH else 1.0 for other in near]
@@ -410,7 +410,7 @@ def spread(wanted: Sequence[float], widths: Sequence[float], stiff: Sequence[flo
     for number, width in enumerate(widths):
         at += 0.0 if number == 0 else (widths[number - 1] + width) / 2 + GAP
         offsets.append(at)
-    pools: list[tuple[float, float, int]] = []  # weighted sum, weight and number of what stands together
+    pools: list[tuple[float, float, int]] = []  # weighted sum, weight and number of pooled places
     for want, offset, one in zip(wanted, offsets, stiff, strict=True):
         total, weight, count = (want - offset) * one, one, 1
         while pools and pools[-1][0] * weight > total * pools[-1][1]:

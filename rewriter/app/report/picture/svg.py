@@ -1,4 +1,4 @@
-"""How a picture is written: as SVG, or as DOT and Mermaid for other programs to lay out."""
+"""Writes a picture as SVG, or as DOT and Mermaid for other programs to lay out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rewriter.workbench.style import clean
 MARGIN = 18.0
 HEAD = 64.0
 BETWEEN = 54.0
-LEAST = 0.68  # of its size, to which a picture in a page may shrink
+LEAST = 0.68  # part of its size to which a picture in a page may shrink
 
 _LIGHT = (
     "--rw-bg:#fff;--rw-ink:#1c2330;--rw-dim:#657084;--rw-line:#93a0b4;--rw-box:#f7f9fc;--rw-rim:#b4bfce;"
@@ -54,7 +54,7 @@ STYLE = """
 
 
 def firing_picture(snapshot: Snapshot, title: str, subtitle: str) -> str:
-    """Before and after beside each other, under the name of the rule, as a file of its own."""
+    """The pictures before and after, next to each other under the name of the rule, as a file of their own."""
     plans = [plan(drawing) for drawing in pair(snapshot)]
     left, right = (max(one.width, 130.0) for one in plans)
     width = max(left + BETWEEN + right, len(title) * 8.3, len(subtitle) * 6.6, 560.0) + 2 * MARGIN
@@ -80,10 +80,10 @@ def view_picture(view: View, title: str, subtitle: str) -> str:
 
 
 def panel(drawing: Drawing, caption: str) -> tuple[str, float]:
-    """One drawing to stand in a page that has the styles, which may make it smaller as far as it can still be read.
+    """One drawing for a page that has the styles. The page may make it smaller as long as it can be read.
 
     Returns:
-        The picture, and how wide it wants to be.
+        The picture, and its full width.
     """
     one = plan(drawing)
     width, height = one.width + 2, one.height + 4
@@ -240,7 +240,7 @@ def _dot_lines(drawings: Sequence[tuple[str, Drawing]], title: str) -> Iterator[
 
 
 def _dot_text(text: str) -> str:
-    """A quoted text; backslashes mean nothing in it but line ends."""
+    """A quoted text, in which backslashes only mark line ends."""
     lines = (clean(line).replace("\\", "\\\\").replace('"', '\\"') for line in text.split("\n"))
     return '"' + "\\n".join(lines) + '"'
 
@@ -267,7 +267,7 @@ def _mermaid_lines(drawings: Sequence[tuple[str, Drawing]], title: str) -> Itera
 
 
 def _mermaid_text(text: str) -> str:
-    """A text in which all characters but letters, digits and signs without a meaning are written by their numbers."""
+    """A text in which only letters, digits and signs without a meaning stay; other characters are written as numbers."""
     return "".join(c if c.isalnum() or c in " .,:_-=[]{}()+/" else f"#{ord(c)};" for c in clean(text))
 
 
