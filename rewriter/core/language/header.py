@@ -1,6 +1,6 @@
-"""What a rule's header says, with the defaults filled in.
+"""The keys of a rule's header, with the defaults filled in.
 
-Reading is tolerant: what is malformed counts as not written here and is reported by `check_header`.
+Reading is tolerant: a malformed key counts as absent here, and `check_header` reports it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SAME_NUMBERS = ("exact", "approx", "repair")
 EVIDENCE = ("refused", "contradiction", "source", "exporter", "guess")
 ONCE = ("model", "node")
 RUNTIMES = ("onnxruntime",)
-"""Runtimes that `refused(...)` may name: those that the guard can ask."""
+"""Runtimes that `refused(...)` may name: the guard can run them."""
 SEVERITIES = ("error", "warning", "info")
 PHASES = ("interface", "repair", "canonical", "optimize", "cleanup")
 PHASE_OF_KIND: Mapping[str, str] = MappingProxyType(

@@ -57,10 +57,10 @@ class PatternNode:
     ops: frozenset[tuple[str, str]]
     source: ast.NodePattern
     inputs: tuple[Operand, ...]
-    fixed: int = 0  # operands that stand for exactly one, optional ones excluded
+    fixed: int = 0  # operands that match exactly one tensor, optional ones excluded
     most: int | None = None  # the largest number of operands, None for any
     orders: bool = True  # whether two operand orders can differ
-    split: bool = False  # whether something stands behind a run, so that where the run ends is to be found out
+    split: bool = False  # whether operands follow a run, so that its end has to be searched for
     uses: list[int] = field(default_factory=list)  # pattern nodes that read this one
 
 
@@ -214,7 +214,7 @@ class _PatternBuilder:
 
 
 def is_run(operand: Operand) -> bool:
-    """Whether an operand stands for any number of tensors."""
+    """Whether an operand matches any number of tensors."""
     return isinstance(operand, ast.Variadic) or (isinstance(operand, Made) and operand.run is not None)
 
 
@@ -265,10 +265,10 @@ def is_plain(value: ast.Expr | None) -> bool:
     return isinstance(value, ast.Literal) or (isinstance(value, ast.Unary) and is_plain(value.operand))
 
 
-# How much a rule asks for: where two rules of a phase fit the same place, the more specific one goes first.
+# How specific a rule is: if two rules of a phase match at the same place, the more specific one goes first.
 #
-# The measure is a number, so it orders all rules; nodes weigh most, then what is asked of constants, types and attributes.
-# Where two numbers are equal and both rules may fit, the rules must say themselves which goes `before` the other.
+# The measure is a number, so it orders all rules. Nodes weigh most, then demands on constants, types and attributes. If two
+# numbers are equal and both rules may match, the rules must declare which goes `before` the other.
 
 
 def specificity(rule: ast.Rule) -> int:

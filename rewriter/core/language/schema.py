@@ -1,8 +1,7 @@
-"""What ONNX says of its operators, asked once and remembered.
+"""ONNX's operator schemas, read once and kept.
 
-The checks ask for attributes, operand counts and defaults of every operator for every opset that a rule claims, and the
-engine asks for defaults while matching; `onnx.defs` answers with freshly converted C++ objects each time, so this module keeps
-plain records.
+The checks need attributes, operand counts and defaults of every operator for every opset that a rule claims, and the engine
+needs defaults while matching. `onnx.defs` returns freshly converted C++ objects each time, so this module keeps plain records.
 
 The records come from the cache, so that rules are compiled without importing `onnx`, which takes longer than thirty rules.
 """
@@ -50,7 +49,7 @@ _UNBOUNDED = 1_000_000  # onnx.defs writes 2**31 - 1 for "any number"
 
 @record(frozen=True, slots=True)
 class Formal:
-    """An input or output as the specification declares it; `variadic` is the last one, which stands for any number."""
+    """An input or output as the specification declares it. A `variadic` one is the last and can be any number of tensors."""
 
     name: str
     optional: bool
@@ -146,7 +145,7 @@ def _make() -> str:
 
 
 def _plain(schema: OpSchema) -> list[Any]:
-    """What `_operator` makes a record of."""
+    """The plain data from which `_operator` makes a record."""
     counts = schema.min_input, _bounded(schema.max_input), schema.min_output, _bounded(schema.max_output)
     attributes = {
         name: (_KINDS.get(str(found.type).rpartition(".")[2], "unknown"), found.required, value_of(found.default_value))
@@ -285,7 +284,7 @@ def effective_default(op: str, domain: str, version: int, name: str) -> Value:
     if schema(op, domain, version) is None:
         return None
     if any(name in operator.attributes for operator in history(op, domain) if operator.since <= version):
-        return None  # it existed and was taken away: nothing can be said of it any more
+        return None  # it existed and was removed, so it has no meaning in this version
     if (op, name) in _BEFORE and not normal(domain):
         return _BEFORE[op, name]
     later = (operator.attributes.get(name) for operator in history(op, domain) if operator.since > version)
@@ -303,7 +302,7 @@ def is_commutative(op: str, domain: str = "") -> bool:
 
 
 def value_of(proto: Any) -> Value:
-    """What an `AttributeProto` holds, as plain data; None for graphs, tensors and types."""
+    """The value of an `AttributeProto` as plain data; None for graphs, tensors and types."""
     from onnx import helper
 
     if not proto.type:

@@ -1,7 +1,7 @@
 """Records of the syntax tree as JSON, and back.
 
 Every command reads compiled rules from the cache. JSON is read almost as fast as `marshal` and, unlike it and `pickle`,
-can neither run code nor break the interpreter, whoever wrote it.
+can neither run code nor break the interpreter, even if the file is forged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NUMBERS = {kind: (number, getter(names(kind) or ())) for number, kind in enumer
 _PLAIN = frozenset({str, int, bool, float, type(None)})
 _NOWHERE = [0, NOWHERE.start, NOWHERE.end]
 _TUPLE, _SET, _ELLIPSIS = -1, -2, -3
-"""What stands in the place of a position in the table for what is no record."""
+"""The numbers that mark values that are no records; a record has its position in the table there."""
 
 _NOTHING = [_TUPLE]
 _FIELDS = {name: 1 + number for number, name in enumerate(names(ast.Rule) or ())}
@@ -44,12 +44,12 @@ _decode = json.JSONDecoder(parse_constant={"NaN": nan, "Infinity": inf, "-Infini
 
 
 def pack(value: Any) -> str:
-    """What is flat, as one line that means something to `unpack` of the same version only."""
+    """A flat value as one line. Only `unpack` of the same version can read it."""
     return json.dumps(value, separators=(",", ":"))
 
 
 def unpack(data: str) -> Any:
-    """What was packed. It must be whole: the store has a checksum of it."""
+    """The value that was packed. The line must be complete: the store has a checksum of it."""
     return built(_decode(data))
 
 
@@ -83,7 +83,7 @@ def question(rule: list[Any]) -> list[Any]:
 
 
 def without_places(value: list[Any]) -> list[Any]:
-    """The same flat value, of which no record says where it stands."""
+    """The same flat value without the places of its records."""
     if value[0] == 0:
         return _NOWHERE
     parts = [without_places(part) if part.__class__ is list else part for part in value]
@@ -91,7 +91,7 @@ def without_places(value: list[Any]) -> list[Any]:
 
 
 def built(value: Any) -> Any:
-    """What was flat."""
+    """The value that was made flat."""
     if type(value) is not list:
         return value
     number = value[0]
