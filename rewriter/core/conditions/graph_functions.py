@@ -27,7 +27,7 @@ from rewriter.core.record import record
 
 
 def obstacle(context: RecordedGraph, domain: str, version: int) -> str:
-    """What speaks against importing another version of a domain for the model as it stands; "" when nothing does."""
+    """Why the model, as it is, cannot import another version of a domain; "" if it can."""
     index = context.index
     was = index.scopes[0].opsets.get(domain, version)
     if index.graph.functions:
@@ -58,7 +58,7 @@ def node_keeps_meaning(node: gs.Node, domain: str, first: int, then: int) -> boo
 def takes_types(
     context: RecordedGraph, node: gs.Node, domain: str, version: int, among: Container[int] = frozenset(DTYPES.values())
 ) -> bool:
-    """Whether a version has the operator for those element types of this node that are known and among the given ones."""
+    """Whether a version has the operator for the known element types of this node that are among the passed ones."""
     from rewriter.core.language.meaning import takes
 
     return all(
@@ -91,7 +91,7 @@ def _dim(context: RecordedGraph, part: Any, at: int) -> Any:
 
 
 def _size(context: RecordedGraph, part: Any, at: Any = None) -> Any:
-    """Product of dimensions; 1 for none. One that is 0 makes the product 0 whatever the others are."""
+    """Product of dimensions; 1 for none. A dimension 0 makes the product 0, even if others are unknown."""
     found = _shape(context, part)
     if found is UNKNOWN:
         return found
@@ -192,9 +192,9 @@ def _known_but_one(context: RecordedGraph, value: Any) -> Any:
 def _reshape_target(context: RecordedGraph, tensor: gs.Tensor, value: list[Any]) -> Any:
     """A constant for Reshape (allowzero=0) that means what the computed shape means.
 
-    A dimension known by name that the input has at the same place becomes 0, which copies it; one other unknown item becomes
-    -1. A target dimension that is 0 can only be kept where the input has 0 at the same place, and beside one nothing may be
-    inferred by -1.
+    A dimension known by name that the input has at the same place becomes 0, which copies it. One other unknown item becomes
+    -1. A target dimension 0 can be kept only if the input has 0 at the same place. A target with a dimension 0 cannot also have
+    a -1.
     """
     context.see(tensor)
     dims = context.facts.shape(tensor) or ()
@@ -288,9 +288,9 @@ FACT_BODIES: dict[str, Callable[..., Any]] = {
 }
 
 
-# Functions of expressions that ask what a tensor holds, whoever computes it and whatever its shape.
+# Functions of expressions about the contents of a tensor, for any producer and any shape.
 #
-# A pattern's `const w` answers this for the operands that it names; these answer it for any matched tensor.
+# A pattern's `const w` gives the contents of the operands that it names. These functions work for any matched tensor.
 
 _LONGEST_CHAIN = 64
 
@@ -377,7 +377,7 @@ CONTENTS_BODIES: dict[str, Callable[..., Any]] = {
 }
 
 
-# Functions of expressions that ask the framework's own file; unknown where there is none, or where it does not tell.
+# Functions of expressions that read the framework's own file. The result is unknown if the file or the fact is missing.
 
 
 def _own_key(context: RecordedGraph, node: gs.Node) -> Any:
@@ -484,7 +484,7 @@ SOURCE_BODIES: dict[str, Callable[..., Any]] = {
 }
 
 
-_PAD = "1"  # a dimension of length 1 that stands for no letter
+_PAD = "1"  # a dimension of length 1 that has no letter
 
 
 @record(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""What is known of the graph of a run, with a record of what was asked.
+"""The facts about the graph of a run, with a record of the facts that rules asked for.
 
-The record serves two ends: the roots whose rules asked about a tensor are tried again when that tensor changes, and an
-unanswered question is what the audit shows for a rule that did not fire.
+The record has two uses. Roots whose rules asked about a tensor are tried again when that tensor changes. The audit shows an
+unanswered question as the reason why a rule did not fire.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ HasKernel = Callable[["onnx.ModelProto"], "bool | None"]
 
 @record
 class Knowledge:
-    """What is known of a model beside its graph.
+    """The facts about a model in addition to its graph.
 
     Attributes:
-        source: what the framework's own file says.
+        source: the contents of the framework's own file.
         settings: values of rule parameters by (code, name).
         overridable: names of initializers that a caller may override, which are therefore no constants.
-        exporter: who wrote the model; found out from the graph and the source when None.
-        has_kernel: asks the installed runtime about a model of one node (None: there is no such runtime). Rules about kernels
-            that a runtime lacks (`evidence: refused(...)`) fire only where it says no, unless they or the runtime were chosen.
-            None asks nobody.
+        exporter: the exporter of the model; if None, it is determined from the graph and the source.
+        has_kernel: runs a model of one node in the installed runtime (it returns None if there is no such runtime). Rules about
+            kernels that a runtime lacks (`evidence: refused(...)`) fire only if it returns False, unless they or the runtime
+            were chosen. If it is None, no runtime is used.
     """
 
     source: SourceInfo | None = None
@@ -66,7 +66,7 @@ class RecordedGraph:
     """
 
     def __init__(self, index: GraphIndex, known: Knowledge = NOTHING_KNOWN, facts: Facts | None = None) -> None:
-        """`facts` are those of the graph, where there are some already."""
+        """`facts` are the facts of the graph, if they exist already."""
         self.index = index
         self.facts = Facts(index, known.overridable) if facts is None else facts
         self.source = known.source
@@ -105,7 +105,7 @@ class RecordedGraph:
     # --- facts -------------------------------------------------------------------------------------------------------------
 
     def shape(self, tensor: gs.Tensor) -> Any:
-        """List of ints, `Symbol`s and UNKNOWN; UNKNOWN as a whole when the rank is."""
+        """List of ints, `Symbol`s and UNKNOWN; just UNKNOWN if the rank is unknown."""
         self.see(tensor)
         found = self.facts.shape(tensor)
         if found is None:
@@ -179,7 +179,7 @@ class RecordedGraph:
 
     @property
     def subject(self) -> GuardedModel:
-        """What decides which rules are meant for this model."""
+        """The facts that decide which rules are meant for this model."""
         opsets = {version for scope in self.index.scopes if (version := scope.opsets.get("")) is not None}
         ir_version = getattr(self.index.graph, "ir_version", None)
         return GuardedModel(self.exporter, ir_version, opsets, self.source is not None)
@@ -189,7 +189,7 @@ class RecordedGraph:
         return getattr(self.index.graph, "ir_version", None) or UNKNOWN
 
     def refused(self, nodes: Iterable[gs.Node]) -> Any:
-        """Whether the installed runtime has no kernel for one of these nodes; True where nobody is to be asked."""
+        """Whether the installed runtime has no kernel for one of these nodes; True if no runtime is to be used."""
         if self.has_kernel is None:
             return True
         from rewriter.core.facts.single_node import single_node

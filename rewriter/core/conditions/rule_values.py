@@ -1,11 +1,11 @@
-"""What an expression of a rule can evaluate to, beside plain Python values.
+"""The values of a rule's expressions that are not plain Python values.
 
-bool, int, float, str and lists of them, and NumPy arrays stand for themselves. A captured tensor or a label is the graph's own
-object. Two markers complete them: `UNKNOWN`, the third truth value, and `ABSENT`, an optional operand or attribute that is
-not there. Before a graph is built, a value may also be known in part: `OneOf` some element types, a `Stranger` with known
+bool, int, float, str and lists of them, and NumPy arrays are used as they are. A captured tensor or a label is the graph's own
+object. There are two markers: `UNKNOWN`, the third truth value, and `ABSENT`, an optional operand or attribute that is
+missing. Before a graph is built, a value may also be known in part: `OneOf` some element types, a `Stranger` with known
 traits, `SomeOf` some items.
 
-Most models are judged before NumPy, ONNX or graphsurgeon are imported: they are imported here only where there is an array.
+Most models are checked before NumPy, ONNX or graphsurgeon are imported. They are imported here only if there is an array.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Stranger(Partial):
 
 
 class OneOf(Partial):
-    """One of several element types, given as TensorProto numbers."""
+    """One of several element types, as TensorProto numbers."""
 
     __slots__ = ("dtypes",)
 
@@ -99,11 +99,11 @@ class SomeOf(Partial):
 
 
 class Failure(Exception):
-    """An expression raised: an error in the rule, or a model that the rule did not think of. The rule does not fire."""
+    """An expression raised: an error in the rule, or a model that its author did not expect. The rule does not fire."""
 
 
 MISTAKES = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
-"""What Python raises when a rule meets a model that nobody thought of: it spoils that rule at that place and nothing else."""
+"""The exceptions that an unexpected model can cause in a rule. The rule then does not fire at that place; all else goes on."""
 
 
 def checked(number: int) -> int:

@@ -1,4 +1,4 @@
-"""What a condition that does not hold saw: the values of those of its parts that decided it."""
+"""The values that made a condition false or unknown: the values of the parts that decided it."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Witnessed:
             yield from self._value(expr)
 
     def _inside(self, part: ast.Expr) -> Iterator[str]:
-        """An argument: a comparison of arrays is told by its sides, anything else by its value."""
+        """An argument: a comparison of arrays is shown by its sides, anything else by its value."""
         if isinstance(part, ast.Compare):
             yield from self._decisive(part)
         else:
@@ -147,7 +147,7 @@ class Witnessed:
         if isinstance(expr, ast.ListOf) and all(isinstance(item, ast.Literal) for item in expr.items):
             return
         if expr is not self._condition and expr.span == self._condition.span:
-            return  # from a cell of a table or a define: the text at hand is that of the whole condition
+            return  # from a cell of a table or a define: its span is the whole condition
         try:
             value = evaluate(expr, self._names, self._context)
         except Failure as failure:
@@ -156,7 +156,7 @@ class Witnessed:
         yield f"{self._rule.words(expr.span)} is {value_words(self._worth(value))}"
 
     def _worth(self, value: Any) -> Any:
-        """A captured constant is told by its values."""
+        """The value to show; for a captured constant, its values."""
         if isinstance(value, gs.Tensor) and value.name and self._context.is_constant(value):
             return self._context.array(value)
         return value

@@ -108,7 +108,7 @@ def _rows(
     def parse_row(filled: FilledText) -> tuple[ast.Rule | None, list[Diagnostic]]:
         row = filled.text
         own, one, problems = _rule(row, Chunk(0, len(row)), path, filled.place)
-        if own is not None:  # errors that come from a cell
+        if own is not None:  # the forms and calls that only a cell has
             builder.choices = builder.choices or own.choices
             builder.calls |= own.calls
         return (one if isinstance(one, ast.Rule) else None), problems

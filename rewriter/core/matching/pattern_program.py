@@ -46,11 +46,11 @@ OpKey = tuple[str, str]
 
 
 class EarlyReject:
-    """What the root of a pattern must show.
+    """The properties that a node must have to be the root of a pattern.
 
     Attributes:
         fixed, most: the least and the largest number of operands.
-        makers: operators that make an operand, with its position; None where it may stand anywhere.
+        makers: operators that make an operand, with its position; None if it may be anywhere.
     """
 
     __slots__ = ("fixed", "makers", "most")
@@ -80,16 +80,16 @@ class EarlyReject:
 
 
 class Place(NamedTuple):
-    """Where a question stands.
+    """The place of a question.
 
     Attributes:
-        level: how far a match has come; the larger, the nearer to the end.
+        level: the progress of the match; the larger, the nearer to the end.
         node: register of the node that is in question.
-        part: what of it: the node of the pattern that it should be, an operand, an attribute, the outputs, its label, or the
-            name of a tensor whose reader it should be.
-        listed: register that lists its operands, where these are in question.
-        position: of the operand.
-        known: how many of the program's names are bound before.
+        part: the part of the node: the node of the pattern that it should be, an operand, an attribute, the outputs, its
+            label, or the name of a tensor whose reader it should be.
+        listed: register that lists its operands, if these are in question.
+        position: the position of the operand.
+        known: the number of the program's names that are bound before.
     """
 
     level: int
@@ -111,7 +111,7 @@ class Part(NamedTuple):
 
 
 class PatternTracer(Protocol):
-    """What is told which question of a pattern fails."""
+    """Receives the questions of a pattern that fail."""
 
     def fails(self, place: Place, reason: str, registers: Registers, doubts: int) -> None:
         """`doubts` is how many the context had before the question."""
@@ -155,7 +155,7 @@ class Program:
         """What `accept` returns for the first match for which it returns something; None if there is no such match.
 
         Raises:
-            TooManyAttempts: the choices at this root are more than are tried.
+            TooManyAttempts: this root has more choices than the limit.
             Failure: a question has no answer.
         """
         registers[self._root] = root
@@ -216,7 +216,7 @@ class Program:
 
 
 def _picker(registers: Sequence[int]) -> Callable[[Registers], Sequence[Any]]:
-    """What reads several registers at once."""
+    """A function that reads several registers at once."""
     if len(registers) > 1:
         return itemgetter(*registers)
     return lambda r: [r[register] for register in registers]
@@ -287,21 +287,21 @@ class _Builder:
         return self.slots[name], is_new
 
     def _put(self, name: str) -> ask.Put:
-        """What binds a name, or compares it with its value."""
+        """A function that binds a name, or compares it with its value."""
         register, is_new = self._slot(name)
         if is_new:
             return ask.store(register)
         return ask.store_or_compare(register) if name in self.unsure else ask.compare_with(register)
 
     def _names(self) -> Callable[[Registers], Bindings]:
-        """What makes the names that are bound here ready for an expression."""
+        """A function that collects the names that are bound here, for an expression."""
         slots, lets, unsure = tuple(self.slots.items()), self._lets, frozenset(self.unsure)
         return lambda r: Bindings({name: r[slot] for name, slot in slots if r[slot] is not None or name not in unsure}, lets)
 
     # --- nodes ---------------------------------------------------------------------------------------------------------------
 
     def _node(self, number: int, *, is_joined: bool = False, of_any_operator: bool = False) -> None:
-        """All about a node that stands in its register: the node by itself, its attributes, its operands."""
+        """All questions about a node in its register: the node by itself, its attributes, its operands."""
         node = self._pattern.nodes[number]
         source = node.source
         listed = self._register()
@@ -451,7 +451,7 @@ class _Builder:
         self._ask(ask.constant(listed, position, dtype, value), number, operand, listed, position)
 
     def _capture(self, operand: ast.Capture, listed: int, position: int) -> Question:
-        """An operand is what its name stands for."""
+        """An operand is the value of its name."""
         before = set(self.slots)
         put = self._put(operand.name)
         if not asks_more(operand):

@@ -30,7 +30,7 @@ Question = Callable[[Registers, Context], "str | None"]
 """None, or the reason why it fails."""
 Ways = Callable[[Registers, Context], Iterable[Any]]
 Put = Callable[[Registers, Context, Any], bool]
-"""Binds a name to a value, or says whether the name stands for that value."""
+"""Binds a name to a value, or returns whether the name has that value."""
 Value = Callable[[Registers, Context], Any]
 Typed = Callable[[Registers, Context, gs.Tensor], "str | None"]
 Wanted = tuple[bool, "frozenset[OpKey] | None"]
@@ -154,7 +154,7 @@ def fits(
 
 
 def is_named(number: int, put: Put) -> Question:
-    """Whether a node is what its label stands for."""
+    """Whether a node is the value of its label."""
     return lambda r, context: None if put(r, context, r[number]) else "same"
 
 
@@ -287,14 +287,14 @@ def store_one(listed: int, position: int, register: int) -> Question:
 
 
 def plain(listed: int, position: int, put: Put) -> Question:
-    """Whether an operand that is there is what its name stands for."""
+    """Whether an operand that is surely present is the value of its name."""
     return lambda r, context: None if put(r, context, r[listed][position]) else "same"
 
 
 def capture(
     listed: int, position: int, put: Put, typed: Typed | None, fresh: Sequence[int], *, const: bool, optional: bool
 ) -> Question:
-    """Whether an operand is what its name stands for, a constant, of a type; its dimensions go into `fresh`."""
+    """Whether an operand is the value of its name, a constant, of a type. Its dimensions go into `fresh`."""
 
     def question(r: Registers, context: Context) -> str | None:
         operands = r[listed]

@@ -72,9 +72,9 @@ def _hides_rank(rewriting: Rewriting, node: gs.Node, result: gs.Tensor) -> bool:
 
 
 def _declared_behind(rewriting: Rewriting, tensors: list[gs.Tensor]) -> list[gs.Tensor]:
-    """Outputs of graphs that tensors lead to; what the tensors between declare is put right afterwards.
+    """Outputs of graphs that depend on tensors. The declarations of the tensors between are corrected afterwards.
 
-    Whose readers they are may change, as where another branch goes; then the rule is tried again.
+    The readers of these tensors may change, for example when another branch is removed. The rule is then tried again.
     """
     index = rewriting.index
     outputs = [tensor for node in nodes_behind(index, tensors) for tensor in node.outputs]
@@ -84,7 +84,7 @@ def _declared_behind(rewriting: Rewriting, tensors: list[gs.Tensor]) -> list[gs.
 
 
 def _agree(rewriting: Rewriting, outer: gs.Tensor, inner: gs.Tensor) -> None:
-    """Raises Refused where the shape that the model declares for a result is not that of the body."""
+    """Raises Refused if the shape that the model declares for a result differs from the shape in the body."""
     declared, found = rewriting.context.facts.declared(outer)[1], rewriting.context.facts.shape(inner)
     if declared is None or found is None:
         return
@@ -94,7 +94,7 @@ def _agree(rewriting: Rewriting, outer: gs.Tensor, inner: gs.Tensor) -> None:
 
 
 def _own_constants(rewriting: Rewriting, scope: Scope, moved: list[gs.Node]) -> dict[int, gs.Constant]:
-    """The constants of a body, which its nodes read or it gives; those of a graph around it keep their names."""
+    """The constants of a body: its nodes read them, or they are its outputs. Constants of outer graphs keep their names."""
     index = rewriting.index
     read = [t for inner in moved for t in inner.inputs]
     found = {id(t): t for t in (*read, *scope.graph.outputs) if isinstance(t, gs.Constant) and index.producer(t) is None}
@@ -107,7 +107,7 @@ def _own_constants(rewriting: Rewriting, scope: Scope, moved: list[gs.Node]) -> 
 
 
 def _rename(rewriting: Rewriting, parts: Iterable[gs.Node | gs.Tensor]) -> None:
-    """Fresh names: the other branch, and scopes beside, may use the same ones."""
+    """Assigns fresh names, since the other branch and sibling scopes may use the same names."""
     index = rewriting.index
     for part in parts:
         if part.name and id(part) not in rewriting.renamed:

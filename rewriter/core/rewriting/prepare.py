@@ -35,7 +35,7 @@ def attribute_value(op: str, domain: str, version: int, name: str, value: Any) -
     if not isinstance(value, bool | int | float | str | list | np.ndarray) or isinstance(value, Symbol):
         if value is UNKNOWN or value is ABSENT or isinstance(value, Symbol):
             raise Undecided(f"the value of attribute `{name}` is not known")
-        return value  # subgraphs, tensors and whatever else was copied from a node
+        return value  # subgraphs, tensors and other values copied from a node
     declared = schema.attribute(op, domain, version, name)
     kind = declared.kind if declared is not None else _guess(value)
     try:
@@ -45,7 +45,7 @@ def attribute_value(op: str, domain: str, version: int, name: str, value: Any) -
 
 
 def settled(context: Context, op: str, domain: str, version: int, name: str, value: Any) -> Any:
-    """A captured constant stands for its values, unless the attribute holds a tensor. Raises Failure for other tensors."""
+    """A captured constant becomes its values, unless the attribute is a tensor. Raises Failure for other tensors."""
     declared = schema.attribute(op, domain, version, name)
     is_usable = not isinstance(value, gs.Tensor) or (declared is not None and declared.kind == "tensor")
     return value if is_usable else context.array(value)
@@ -242,7 +242,7 @@ def prepare_node(rewriting: Rewriting, build: ast.Build) -> NewNode:
 
 
 def _operands(rewriting: Rewriting, build: ast.Build, op: str, domain: str, version: int) -> list[Any]:
-    """What is computed of each operand; a constant takes the element type that the others leave it."""
+    """The computed part of each operand. A constant gets the element type that follows from the other operands."""
     if not any(isinstance(operand, ast.Constant) for operand in build.inputs):
         return [prepare_operand(rewriting, operand) for operand in build.inputs]
     wanted = operand_types(op, domain, version, [_dtype(rewriting, operand) for operand in build.inputs])
@@ -269,7 +269,7 @@ def _dtype(rewriting: Rewriting, operand: Any) -> int | None:
 
 
 def prepare_operand(rewriting: Rewriting, operand: Any, wanted: int | None = None) -> Any:
-    """What is computed of an operand: (array, element type) of a constant, or ABSENT, a `NewNode`, or None."""
+    """The computed part of an operand: (array, element type) of a constant, or ABSENT, a `NewNode`, or None."""
     if isinstance(operand, ast.Constant):
         value = rewriting.value(operand.value)
         return ABSENT if value is ABSENT else constant_array(operand, rewriting.context, value, wanted)

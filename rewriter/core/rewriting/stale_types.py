@@ -1,7 +1,7 @@
-"""Mends declared types that rewriting has made wrong.
+"""Corrects declared types that rewriting has made wrong.
 
-A value_info entry that contradicts what its node now gives makes runtimes refuse the model. Only what lies downstream of a
-change is looked at, and only as far as declarations disagree; declared outputs of the graph are the model's interface and stay.
+Runtimes reject a model if a value_info entry contradicts the new output of its node. Only tensors downstream of a change are
+checked, and only as far as declarations disagree. Declared outputs of the graph are the model's interface and stay.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def declares_inner(index: GraphIndex) -> bool:
 
 
 def agrees(dtype: int | None, shape: tuple[Dim, ...] | None, found: int | None, found_shape: tuple[Dim, ...] | None) -> bool:
-    """Whether a declared element type and shape can be those that were found; what is unknown agrees with all."""
+    """Whether a declared element type and shape agree with the inferred ones. An unknown one agrees with all."""
     if dtype and found and dtype != found:
         return False
     if shape is None or found_shape is None:

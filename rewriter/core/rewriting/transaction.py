@@ -35,8 +35,8 @@ class Rewriting:
     Attributes:
         context, index, edits: the model, its relations, and the transaction that all changes go through.
         names: what the match binds.
-        root, matched: the matched nodes; `root` is None for a rule on the model as a whole.
-        scope: where the root stands; the main graph without one.
+        root, matched: the matched nodes; `root` is None for a rule about the whole model.
+        scope: the scope of the root; the main graph if there is no root.
         new_values: tensors and nodes of this block by name.
         kept: the old value of a redefined output that the block still reads.
         new_nodes: in the order in which they were made.
@@ -101,7 +101,7 @@ class Rewriting:
 
     @property
     def _base(self) -> str:
-        """What new names begin with."""
+        """The prefix of new names."""
         found = self.names.bound.values() if self.root is None else self.root.outputs
         return next((tensor.name for tensor in found if isinstance(tensor, gs.Tensor) and tensor.name), self.scope.path)
 
@@ -123,7 +123,7 @@ class Rewriting:
             raise Failure(f"{label(tensor)} is made by no node and cannot be redefined")
         name = next((name for name in self.kept if self.names.bound[name] is tensor), None) if self.kept else None
         if name is None and maker.name and len(maker.outputs) == 1 and any(maker is node for node in self.matched):
-            self.edits.set_outputs(maker, [])  # nobody needs what it makes: it is going to be swept away
+            self.edits.set_outputs(maker, [])  # its outputs are not needed: it will be swept away
             return
         spare = self.kept[name] if name else self.fresh("before", tensor)
         self.edits.set_outputs(maker, [spare if output is tensor else output for output in maker.outputs])

@@ -180,7 +180,7 @@ def _ref(node: ast.Ref, missing: Collection[str], same: Mapping[str, str]) -> An
 
 
 def _about(field: str) -> Callable[[Any, Collection[str], Mapping[str, str]], Any]:
-    """Removes statements about a missing part of the pattern, which `field` names, and statements whose place is missing."""
+    """Removes a statement whose `field` names a missing part of the pattern. `_at_place` removes it if its place is gone."""
 
     def left(node: Any, missing: Collection[str], same: Mapping[str, str]) -> Any:
         name = getattr(node, field)
