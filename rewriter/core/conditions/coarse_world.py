@@ -40,7 +40,7 @@ def no_repeated_tensors(census: Census, table: Table) -> bool:
 
 
 def no_unsorted_nodes(census: Census, table: Table) -> bool:
-    """No node reads what is defined further on; asked of names only, so that repeated ones make it doubtful."""
+    """Whether no node reads a tensor that is defined later. Only names are compared, so repeated names make it doubtful."""
     return all(_settled(root) or (not _repeats(root) and _is_sorted(root)) for root in _roots(census))
 
 
@@ -104,7 +104,7 @@ FAULT_IS_RULED_OUT: Mapping[str, Callable[[Census, Table], bool]] = {
     "old_nodes": no_old_nodes,
     "lost_opset": no_lost_opset,
 }
-"""By the name of a fault: whether there surely is none. Of faults that are missing here nothing is known."""
+"""For the name of a fault, whether the model surely does not have it. Faults that are missing here may always occur."""
 
 
 def _roots(census: Census) -> list[Body]:
@@ -432,7 +432,7 @@ class CoarseWorld:
         return self.model.model_field(name)
 
     def is_declared(self, tensor: Any, dtype: int) -> Any:
-        """False where nothing in the model is declared so, else UNKNOWN."""
+        """False if no tensor of the model is declared so, else UNKNOWN."""
         self.asks_model = True
         return UNKNOWN if dtype in self.model.declared_types else False
 
@@ -445,7 +445,7 @@ class CoarseWorld:
         return UNKNOWN if place in self.kind.declared_outputs else False
 
     def declared_dtype(self, tensor: Any) -> Any:
-        """Known of outputs of the graph only: what other tensors are declared as depends on the node."""
+        """Known for outputs of the graph only. The declarations of other tensors depend on the node."""
         place = self._asked_output(tensor)
         return (
             _types(self.kind.declared_outputs[place] or ANY) if place is not None and self.decided == (place, True) else UNKNOWN
@@ -460,7 +460,7 @@ class CoarseWorld:
         return place
 
     def by_outputs(self) -> Iterator[CoarseWorld]:
-        """The cases of nodes that make an output of the graph, and of those that do not, where it was asked of one output."""
+        """The cases of nodes that make an output of the graph and of nodes that do not, if a condition needed it of one."""
         if len(self.asked_outputs) != 1 or self.operand_types is None:
             yield self
             return
@@ -510,7 +510,7 @@ class CoarseNames(Bindings):
 
 
 def value_in(expr: ast.Expr, names: Bindings, world: CoarseWorld) -> Any:
-    """The value of an expression; UNKNOWN also where the engine objects, which then says so."""
+    """The value of an expression; UNKNOWN also if the engine fails on it. The engine then reports the failure."""
     try:
         return evaluate(expr, names, world)
     except Failure:

@@ -34,7 +34,7 @@ FUNCTIONS: Mapping[str, Implementation] = {name: prepared(function, _BODIES[name
 
 
 class Context(RecordedGraph):
-    """One model under one run, asked by conditions."""
+    """One model during one run, for the evaluation of conditions."""
 
     functions = FUNCTIONS
     tensor_class = gs.Tensor

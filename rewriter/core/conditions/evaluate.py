@@ -51,7 +51,7 @@ class Bindings:
         return inner
 
     def get(self, name: str, world: World) -> Any:
-        """Raises Failure for a name that nothing binds."""
+        """Raises Failure for an unbound name."""
         if name in self.bound:
             return self.bound[name]
         if name in self._values:
@@ -63,7 +63,7 @@ class Bindings:
         raise Failure(f"name `{name}` is not bound")
 
     def _compute(self, name: str, world: World) -> Any:
-        """The value of a `let` line. All of them are kept until the match is done with, so that their sum is bounded, too."""
+        """The value of a `let` line. All values are kept until the match is finished, so their sum is also bounded."""
         value = meaning(self._lets[name])(self, world)
         if is_array(value) and value.base is None:
             self._bytes[0] += value.nbytes
@@ -204,7 +204,7 @@ def _call(expr: ast.Call) -> Meaning:
 
 
 def _elements(expr: ast.Expr) -> Meaning:
-    """Of what `all` and `any` ask: two tensors are compared by their elements there, and not asked whether they are one."""
+    """An argument of `all` or `any`: two tensors are compared by their elements there, not by their identity."""
     whole = meaning(expr)
     if not isinstance(expr, ast.Compare) or expr.op not in ("==", "!="):
         return whole
@@ -360,7 +360,7 @@ def _quantified(expr: ast.Quantified) -> Meaning:
         return UNKNOWN if UNKNOWN in answers else answers.count(True)
 
     def over_some(some: SomeOf, names: Bindings, world: World) -> Any:
-        """Where it is not known which items there are: what is true of none of them is true of none that there are."""
+        """The answer if the set of items is unknown: a condition that holds for no candidate holds for no item."""
         if quantifier != "any":
             return UNKNOWN
         answers = [truth(condition(names.within(name, item), world)) for item in some.items]

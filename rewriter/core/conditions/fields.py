@@ -125,7 +125,7 @@ COMPUTED: dict[str, Callable[[RecordedGraph, gs.Node], Any]] = {
 }
 
 
-# How new a format a model needs, by what it uses (onnx.proto names the ir_version that brought each part).
+# The format version that a model needs for the parts that it uses (onnx.proto names the ir_version that brought each part).
 
 LEAST = 3
 """Below it models have no opset imports."""
@@ -179,11 +179,11 @@ def _of_tensors(index: GraphIndex) -> Iterator[int]:
 MODEL_TEXTS = {
     "producer_name": "producer_name", "producer_version": "producer_version", "name": "name", "doc_string": "model_doc_string",
 }  # fmt: skip
-"""Where the graph of a model keeps the texts that rules read and write as `model.doc_string`."""
+"""The attributes of the graph with the texts that rules read and write as `model.doc_string`."""
 
 LASTING = frozenset({"repeated_nodes", "repeated_tensors", "unsorted_nodes", "unnamed_nodes", "odd_names", "missing_imports"})
-"""Faults that only come with something new: where there was none, there is none as long as nodes only go or read other tensors
-that were there.
+"""Faults that only new parts can cause: a model without them stays without them as long as nodes are only removed or read other
+existing tensors.
 """
 
 

@@ -1,6 +1,6 @@
 """Functions of rule expressions that ask the model: its graph, the contents of its tensors, the framework's own file.
 
-`evaluate` calls them by the names of `language.functions`. Each asks the context of the rule, which remembers what was asked.
+`evaluate` calls them by the names of `language.functions`. Each asks the context of the rule, which records the questions.
 """
 
 from __future__ import annotations
@@ -126,14 +126,14 @@ def _producer(context: RecordedGraph, tensor: gs.Tensor) -> str:
 
 LENGTHS = of_form("shape", "size")
 SIGNLESS = having("keeps_sign") | SPREADING | LENGTHS
-"""Operators that make nothing negative of data that are not."""
+"""Operators whose results are not negative if their data are not."""
 
 SIGN_TENSORS = 64
 """How many tensors are looked at for one answer."""
 
 
 def _never_negative(context: RecordedGraph, tensor: gs.Tensor) -> bool:
-    """Whether a tensor is made of lengths and of constants that are not negative; False also where that is not known."""
+    """Whether a tensor is made of lengths and of constants that are not negative; False also if that is not known."""
     pending, seen = [tensor], {id(tensor)}
     while pending:
         part = pending.pop()
@@ -381,7 +381,7 @@ CONTENTS_BODIES: dict[str, Callable[..., Any]] = {
 
 
 def _own_key(context: RecordedGraph, node: gs.Node) -> Any:
-    """The name of the framework node that became this node, as its operator shows; UNKNOWN where it has only got its name.
+    """The name of the framework node that became this node, as its operator shows; UNKNOWN if it only has its name.
 
     After a rewrite, a node may have the name of another one: where a scale is folded into a BatchNormalization, the result is
     called after the multiplication. Asked about an attribute, that one would answer with the default.
@@ -495,7 +495,7 @@ class Equation:
     output: str
 
     def layout(self, position: int) -> str:
-        """Letters of an operand as MatMul wants it, `_PAD` where it has none; of a single operand as they are."""
+        """Letters of an operand in the order for MatMul, `_PAD` for a missing one; a single operand keeps its order."""
         if len(self.operands) == 1:
             return _PAD + self.operands[0]
         batch, inner, rows, columns = self._roles()
@@ -506,14 +506,14 @@ class Equation:
         return _PAD + "".join(_PAD if letter in other else letter for letter in shared) + tail
 
     def product(self) -> str:
-        """Letters of what MatMul gives; of a single operand its own."""
+        """Letters of the result of MatMul; for a single operand, its own letters."""
         if len(self.operands) == 1:
             return self.layout(0)
         batch, inner, rows, columns = self._roles()
         return _PAD + batch + inner[1:] + rows[:-1] + columns[:-1] + (rows[-1:] or _PAD) + (columns[-1:] or _PAD)
 
     def _roles(self) -> tuple[str, str, str, str]:
-        """(batch, inner, rows, columns). The last row and column are kept letters where there is one."""
+        """(batch, inner, rows, columns). The last row and column are kept letters if there are any."""
         first, second = self.operands
         batch = "".join(letter for letter in first if letter in second and letter in self.output)
         inner = "".join(letter for letter in first if letter in second and letter not in self.output)

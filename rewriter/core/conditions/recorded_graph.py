@@ -61,7 +61,7 @@ class RecordedGraph:
         counted: tensors whose readers were asked for since then, by id and by how many readers matter: more are all the same.
         doubts: why something was unknown, in order, since the last `forget`; pairs (reason, remedy).
         gained: tensors (by id) that rules have made outputs of the graph.
-        absent: what was looked for in the whole model and not found, with the `novelty` of the index at that time.
+        absent: parts that were not found in the whole model, with the `novelty` of the index at that time.
         source, settings, exporter, has_kernel: as they were known.
     """
 
@@ -99,7 +99,7 @@ class RecordedGraph:
         self.seen[id(tensor)] = tensor
 
     def count(self, tensor: gs.Tensor, most: int = sys.maxsize) -> None:
-        """Notes that the readers of a tensor were asked for; that there are more than `most` is one answer, however many."""
+        """Notes that the readers of a tensor were asked for. All numbers above `most` count as one answer."""
         self.counted[id(tensor), most] = tensor
 
     # --- facts -------------------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class RecordedGraph:
         return self.doubt(f"element type of {label(tensor)} is unknown") if not found else DType(found)
 
     def declared(self, tensor: gs.Tensor) -> tuple[Any, Any]:
-        """(element type, shape) as the file declares them, not as they are inferred; UNKNOWN where it says nothing."""
+        """(element type, shape) as the file declares them, not as they are inferred; UNKNOWN if it does not declare them."""
         self.traced[id(tensor)] = tensor
         dtype, shape = self.facts.declared(tensor)
         return (
@@ -171,7 +171,7 @@ class RecordedGraph:
     def opset(self, node: gs.Node | None, domain: str = "") -> Any:
         """Version of a domain in the scope of `node` (the main graph without one).
 
-        A model has ONNX's own domain even where it forgets to say which version; of any other one it imports none then.
+        If ONNX's own domain is not imported, its version is unknown. Any other domain that is not imported has version 0.
         """
         scope = self.index.scopes[0] if node is None else self.index.scope(node)
         found = scope.opsets.get(domain, 0 if domain else None)

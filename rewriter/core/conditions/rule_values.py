@@ -230,7 +230,7 @@ def show(value: Any, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-# Arithmetic and comparison of rule values: exact 64-bit integers, lists, arrays, and what is only partly known.
+# Arithmetic and comparison of rule values: exact 64-bit integers, lists, arrays, and partly known values.
 
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -327,7 +327,7 @@ def _lists(op: str, left: Any, right: Any) -> Any:
 
 
 def _each(op: str, pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
-    """Arithmetic item by item; where the items are constants, their sum is bounded while it grows."""
+    """Arithmetic item by item. If the items are constants, their sum is bounded while it grows."""
     found, room = [], Room()
     for one, other in pairs:
         value = arithmetic(op, one, other)
@@ -391,7 +391,7 @@ def compare(op: str, left: Any, right: Any) -> Any:
 
 
 _LISTED = frozenset({int, str, bool, DType})
-"""Kinds of values that a list holds where Python says so."""
+"""Kinds of values for which Python decides whether a list contains them."""
 
 
 def _absent(op: str, left: Any, right: Any) -> Any:

@@ -26,7 +26,7 @@ from rewriter.core.conditions.rule_values import (
     plain,
 )
 
-# Functions of expressions on lists, numbers and texts; a list may hold unknown items, which spoil only what looks at them.
+# Functions of expressions on lists, numbers and texts; unknown items of a list affect only functions that read them.
 
 
 def _sorted(context: RecordedGraph, items: Any) -> Any:

@@ -20,14 +20,14 @@ from rewriter.core.language.schema import qualified
 from rewriter.core.language.walk import walk
 from rewriter.core.record import record
 
-# How explanations call what they found: a tensor with who makes it, a value with what matters of it.
+# The texts for tensors and values in explanations: a tensor with its producer, a value with its relevant part.
 
 LONGEST = 120
 SHOWN = 8  # elements of an array, items of a list
 
 
 def node_words(node: gs.Node) -> str:
-    """`Relu 'act1'`, or, where the node has no name, `the Relu that makes 'h'`."""
+    """`Relu 'act1'`, or, if the node has no name, `the Relu that makes 'h'`."""
     if node.name:
         return f"{_op(node)} {node.name!r}"
     output_name = next((tensor.name for tensor in node.outputs if tensor.name), "")

@@ -53,7 +53,7 @@ class World(Protocol):
     def opset(self, node: Any, domain: str = "") -> Any: ...
 
     def array(self, tensor: Any) -> Any:
-        """The values of a constant. Raises Failure for what is none."""
+        """The values of a constant. Raises Failure for other tensors."""
 
     def use_count(self, tensor: Any, most: int) -> Any: ...
     def is_same(self, one: Any, other: Any) -> Any:

@@ -1,7 +1,7 @@
 """The abstract syntax of a rule file.
 
-Everything behind the parser (checks, formatter, engine) works on these frozen records and on nothing else, so that a rule is
-plain data: comparable, hashable where its parts are, and free of behaviour that a stranger's file could trigger.
+Everything behind the parser (checks, formatter, engine) works only on these frozen records, so that a rule is
+plain data: comparable, hashable if its parts are, and free of behaviour that a stranger's file could trigger.
 
 Every record carries the `Span` of the text that it was read from; line and column are computed from it only when a message
 needs them.
@@ -302,7 +302,7 @@ class Match:
     span: Span = NOWHERE
 
 
-# The records of rewrites: what a statement of a `rewrite` block makes, changes or takes away.
+# The records of rewrites: the parts that a statement of a `rewrite` block makes, changes or removes.
 
 
 @record(frozen=True, slots=True)
@@ -333,7 +333,7 @@ class Absent:
 
 @record(frozen=True, slots=True)
 class AttrSet:
-    """`axis=1`; with `either` (`axes~[1]`, only in rules as they are written) an operand where the opset has that instead."""
+    """`axis=1`; with `either` (`axes~[1]`, only in rules as they are written) an operand if the opset has that instead."""
 
     name: str
     value: Expr
@@ -443,7 +443,7 @@ class Each:
 
 @record(frozen=True, slots=True)
 class AddOutput:
-    """`output t`: the model gives out a tensor of its main graph, too."""
+    """`output t`: a tensor of the main graph also becomes an output of the model."""
 
     name: str
     span: Span = NOWHERE
@@ -585,8 +585,8 @@ class Table:
 class Row:
     """The row of a table that a rule comes from: (column, cell) in the order of the columns.
 
-    `others_span` are the parts of the written rule that are not this row's: the table, and tests of other rows. `doc` is what
-    the table says before the doc comment of the rule, as `///` lines.
+    `others_span` are the parts of the written rule that are not this row's: the table, and tests of other rows. `doc` is
+    the table's text before the doc comment of the rule, as `///` lines.
     """
 
     cells: tuple[tuple[str, str], ...]

@@ -23,7 +23,7 @@ from rewriter.core.record import field, record, replace
 Term = Any
 """A constant (bool, number, text, None), `TermRef`, or a tuple (head, term, ...). Element types are `("element", name)`."""
 
-TERM_LIMIT = 400  # parts of a term; `let` names multiply, and a larger one is compared with nothing
+TERM_LIMIT = 400  # parts of a term; `let` names multiply, and larger terms are not compared
 ABSENT_TERM: Term = ("absent",)
 
 
@@ -318,7 +318,7 @@ FALSE = Domain(only=frozenset({False}))
 
 @record(frozen=True, slots=True)
 class Claim:
-    """A term and its possible values; `maybe` holds also where the term is unknown. `("cmp", a, b)` has values of "<=>"."""
+    """A term and its possible values. `maybe` also holds if the term is unknown. `("cmp", a, b)` has values of "<=>"."""
 
     term: Term
     domain: Domain
@@ -394,7 +394,7 @@ def _unchanged(term: Term) -> Term:
 
 
 def normal(claim: Claim, change: Callable[[Term], Term] = _unchanged) -> Claim | bool:
-    """The claim in other words: `change` replaces its terms. True or false when nothing is left to ask."""
+    """The claim in other words: `change` replaces its terms. True or false if that decides it."""
     term = claim.term
     if isinstance(term, tuple) and term[0] == "cmp":
         one, other = change(term[1]), change(term[2])
@@ -458,7 +458,7 @@ def facts_of(claims: Iterable[Claim | bool]) -> dict[Term, Domain]:
 
 
 def _spread(hard: dict[Term, Domain]) -> dict[Term, Domain]:
-    """Lets terms that are said to be equal have their values in common, and single values differ where terms do."""
+    """Terms that are claimed to be equal share their possible values. If terms differ, so do their single values."""
     known = dict(hard)
     for term, domain in hard.items():
         if not (isinstance(term, tuple) and term[0] == "cmp"):

@@ -1,4 +1,4 @@
-"""The table of a rule: its columns and rows, and what is wrong with them.
+"""The table of a rule: its columns and rows, and their errors.
 
 The grammar reads the cells one by one. The lines decide which cells are a row: a row begins on a line of its own, with its
 code, and may go on below. So a missing cell is reported for its row.
@@ -96,13 +96,13 @@ def fill(
         whole: the span of the rule.
         marks: the mentions of columns in it.
         cells: column to cell.
-        changes: what else is replaced: the table, tests of other rows, the code.
+        changes: other replacements: the table, tests of other rows, the code.
     """
     edits = [*changes, *((mark.span, _written(cells[mark.name], mark.quoted)) for mark in marks if mark.name in cells)]
     filled = FilledText()
     at = whole.start
     for span, new in sorted(edits, key=lambda edit: edit[0].start):
-        if span.start < at:  # within what was left out
+        if span.start < at:  # within a part that was left out
             continue
         filled.add(text[at : span.start], Span(at, span.start), verbatim=True)
         filled.add(new, span)
@@ -112,7 +112,7 @@ def fill(
 
 
 def filled_words(text: str, row: Row) -> str:
-    """A piece of a rule as a row says it."""
+    """A piece of a rule with the cells of a row."""
     return fill(text, Span(0, len(text)), mentions(text, 0, len(text)), dict(row.cells), ()).text
 
 
@@ -149,7 +149,7 @@ def _written(cell: str, quoted: str) -> str:
 
 CODE, SLUG, TITLE = "code", "slug", "title"
 HEAD = (CODE, SLUG, TITLE)
-"""Columns that say what a row is called; the others are for what the rule says."""
+"""Columns for the names of a row. The other columns fill in parts of the rule."""
 
 _CODE = re.compile(r"[A-Z]+[0-9]+")
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

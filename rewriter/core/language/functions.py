@@ -199,7 +199,7 @@ SOURCE_FUNCTIONS = frozenset(
 
 @record(frozen=True, slots=True)
 class Fault:
-    """One kind of fault. `interface`: to put it right changes what callers of the model see."""
+    """One kind of fault. `interface`: the repair changes the interface for callers of the model."""
 
     name: str
     doc: str

@@ -24,7 +24,7 @@ _ADDED: Mapping[str, frozenset[str]] = MappingProxyType(
         "TreeEnsembleRegressor": frozenset(_AS_TENSOR | {"target_weights_as_tensor"}),
     }
 )
-"""Attributes of ONNX's operators for other models that came later and whose absence means what the operator did before."""
+"""Attributes of later versions of ONNX's operators. Without them the operator behaves as in the versions before."""
 
 _CHANGED: Mapping[str, frozenset[int]] = MappingProxyType(
     {
@@ -44,7 +44,7 @@ def keeps_meaning(op: str, domain: str, written: Collection[str], inputs: int, o
     """Whether a node means the same in two versions of its domain, in either order. Element types are not looked at.
 
     Args:
-        op, domain: the operator; of one without a schema nothing is known, and no version changes it.
+        op, domain: the operator; one without a schema counts as the same in all versions.
         written: names of the attributes that the node has.
         inputs, outputs: how many it has, without omitted ones at the end.
         first, then: the versions.
@@ -67,7 +67,7 @@ def keeps_meaning(op: str, domain: str, written: Collection[str], inputs: int, o
 
 @cache
 def _same(op: str, domain: str, first: int, then: int, written: frozenset[str], inputs: int, outputs: int) -> bool:
-    """Whether a node notices nothing of one step from a version to the next."""
+    """Whether a node means the same in a version and the next one."""
     old, new = schema.schema(op, domain, first), schema.schema(op, domain, then)
     if old is None or new is None or new.since in _CHANGED.get(new.name, ()) or new.deprecated:
         return False

@@ -64,7 +64,7 @@ class Traits:
 
     @property
     def rule(self) -> str:
-        """The name of what it computes."""
+        """The name of its computation."""
         return self.computes or self.shape
 
 
@@ -215,7 +215,7 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ("ReduceProd", _reduction("reduce_prod", "keeps_sign")),
     ("ReduceSum", _reduction("reduce_sum", "keeps_sign")),
     ("ArgMax ArgMin", Traits("arg", "int64", later="select_last_index")),
-    # made of sizes, or of nothing
+    # made of sizes, or of no operand
     ("Shape", Traits("shape", "int64", later="start end")),
     ("Size", Traits("size", "int64")),
     ("NonZero", Traits(dtype="int64")),
@@ -282,10 +282,10 @@ TYPED = ("to", "dtype", "output_datatype", "output_dtype")
 """Attributes that set the element type of a result."""
 
 FLOAT_WITHOUT = {op: traits(op).dtype for op in of_type("value", *TYPED[1:]) if traits(op).prose is not _TYPE_OF_INPUT}
-"""Operators whose result is float where this attribute is not written."""
+"""Operators whose result is float if this attribute is not written."""
 
 SPREADING = having("moves") - having("pads")
-"""Operators whose results are nothing but elements of the first operand."""
+"""Operators whose results consist of elements of the first operand."""
 BODIES = having("bodies")
 COMMUTATIVE = having("commutative")
 DRAWS = having("draws")

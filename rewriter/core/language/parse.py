@@ -119,7 +119,7 @@ def _rows(
 def _rule(
     text: str, chunk: Chunk, path: str, place: Callable[[Span], Span] | None = None
 ) -> tuple[RuleBuilder | None, ast.Rule | ast.Define | None, list[Diagnostic]]:
-    """One rule as it is written, or None and why; `place` says where a text was written that a row was filled into."""
+    """One rule as it is written, or None and the errors. `place` maps places of the text of a row back to the file."""
     builder, rule, problems = _read(text, chunk, path, place)
     if place is not None and builder is None:
         problems = [replace(problem, span=place(problem.span)) for problem in problems]

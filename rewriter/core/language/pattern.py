@@ -1,4 +1,4 @@
-"""A rule's match block as a graph: nodes by number, operands that say which other pattern node makes them.
+"""A rule's match block as a graph: nodes by number, operands with the pattern nodes that make them.
 
 The engine matches with it, and the analysis of rule sets holds two of them against each other.
 
@@ -23,7 +23,7 @@ ORDERED_ABOVE = 4
 
 
 class AnyOperator(frozenset[tuple[str, str]]):
-    """The operators that a node of a pattern may have where it may have any: all are in it, and none is listed."""
+    """The operators of a pattern node that may have any operator: `in` is true for all, and iteration gives none."""
 
     def __contains__(self, op: object) -> bool:
         return True
@@ -219,7 +219,7 @@ def is_run(operand: Operand) -> bool:
 
 
 def asks_more(operand: ast.Capture) -> bool:
-    """Whether a capture asks more than that the operand is there."""
+    """Whether a capture demands more than that the operand is present."""
     return bool(operand.const or operand.optional or operand.type is not None)
 
 
@@ -233,7 +233,7 @@ def _interchangeable(operands: tuple[Operand, ...]) -> bool:
     return all(isinstance(operand, ast.Wildcard) for operand in operands)
 
 
-# Which questions of a pattern are asked first: the cheap ones, and those that need nothing but what is already known.
+# Which questions of a pattern are asked first: the cheap ones, and those that need only known facts.
 
 
 def cost(operand: Operand) -> int:

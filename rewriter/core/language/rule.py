@@ -190,7 +190,7 @@ class Rule:
 
     @property
     def before(self) -> tuple[str, ...]:
-        """Codes of the rules that this one goes before where both match."""
+        """Codes of the rules that this one goes before if both match."""
         return self.header.before
 
     @property
@@ -199,7 +199,7 @@ class Rule:
 
     @property
     def default(self) -> bool:
-        """True when the rule runs without being asked for."""
+        """True if the rule runs without being selected."""
         return self.header.default
 
     @property
@@ -214,7 +214,7 @@ class Rule:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of what the rule says, in hexadecimal; layout and comments do not change it."""
+        """SHA-256 of the rule's content, in hexadecimal. Layout and comments do not change it."""
         from hashlib import sha256
 
         return sha256(canonical(self.ast, _LAYOUT).encode()).hexdigest()

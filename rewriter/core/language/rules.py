@@ -132,7 +132,7 @@ class RuleSet:
 
     @cached_property
     def chosen_runtimes(self) -> frozenset[str]:
-        """Codes of rules about a runtime that were asked for, by their code or by choosing the runtime as the target."""
+        """Codes of rules about a runtime that were selected, by their code or by choosing the runtime as the target."""
         return self.by_id | {rule.code for rule in self.rules if not self.runtimes.isdisjoint(rule.runtimes)}
 
     @cached_property

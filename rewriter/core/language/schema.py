@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Value = bool | int | float | str | list[int] | list[float] | list[str] | None
 
 OLDEST_OPSET = 7
-"""Where a rule's range begins when the rule does not say: older operators broadcast by attributes and few models use them."""
+"""The first opset of a rule that does not declare one: older operators broadcast by attributes, and few models use them."""
 
 COMPUTED_FROM_OPERANDS = frozenset(("pads", "strides", "dilations", "perm", "kernel_shape"))
 """Attributes whose default in words is worked out for a node; of the others it stays words, and they are absent."""
@@ -36,7 +36,7 @@ _BEFORE: Mapping[tuple[str, str], Value] = MappingProxyType(
         ("RoiAlign", "coordinate_transformation_mode"): "output_half_pixel",
     }
 )
-"""Attributes whose operator behaved otherwise, before they existed, than their later default says (None: unspecified)."""
+"""Attributes whose default differs from the operator's behaviour before they existed (None: unspecified)."""
 
 _KINDS = {
     "INT": "int", "INTS": "ints", "FLOAT": "float", "FLOATS": "floats", "STRING": "string", "STRINGS": "strings",
@@ -178,7 +178,7 @@ def history(op: str, domain: str = "") -> tuple[Operator, ...]:
 
 @cache
 def schema(op: str, domain: str, version: int) -> Operator | None:
-    """The operator as opset `version` of its domain defines it, deprecated or not; None where there is none (yet)."""
+    """The operator as opset `version` of its domain defines it, deprecated or not; None if there is none (yet)."""
     found = None
     for operator in history(op, domain):
         if operator.since > version:
@@ -255,13 +255,13 @@ def all_attributes(op: str, domain: str = "") -> frozenset[str]:
 
 
 def attribute(op: str, domain: str, version: int, name: str) -> Attribute | None:
-    """The attribute in that opset; None where the operator or the attribute does not exist there."""
+    """The attribute in that opset; None if the operator or the attribute does not exist there."""
     operator = schema(op, domain, version)
     return operator.attributes.get(name) if operator else None
 
 
 def attribute_kinds(op: str, domain: str, name: str) -> frozenset[str]:
-    """The types that an attribute has or had; more than one where a version changed it, as with `Cast.to`."""
+    """The types that an attribute has or had; more than one if a version changed it, as with `Cast.to`."""
     return frozenset(operator.attributes[name].kind for operator in history(op, domain) if name in operator.attributes)
 
 

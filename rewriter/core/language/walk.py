@@ -29,7 +29,7 @@ def said(kind: Any) -> tuple[str, ...] | None:
 
 @cache
 def _values(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
-    """A function that gives what the fields say that `said` names."""
+    """A function that returns the values of the fields that `said` names."""
     return getter(said(kind) or ())
 
 
@@ -93,7 +93,7 @@ def pattern_nodes(match: ast.Match) -> Iterator[ast.NodePattern]:
 
 
 def bound(part: Any) -> set[str]:
-    """Every name that a pattern, or what it is made of, may bind."""
+    """Every name that a pattern or one of its parts may bind."""
     names: set[str] = set()
     for one in walk(part):
         if isinstance(one, ast.Capture | ast.Variadic | ast.GraphItem | ast.Output):

@@ -63,7 +63,7 @@ class NodeQuestion:
                 self._bind(attr)
 
     def _tensors(self, node: PatternNode) -> None:
-        """Notes where the names of the pattern stand."""
+        """Notes the places of the names of the pattern."""
         source, names = node.source, self._names
         commutative = node.ops is ANY_OPERATOR or any(schema.is_commutative(op, domain) for domain, op in node.ops)
         free = not source.ordered and commutative
@@ -122,7 +122,7 @@ class NodeQuestion:
         return all(may_hold(where, names, world) for where in self._wheres)
 
     def _reads(self, types: tuple[int, ...]) -> bool:
-        """Whether operands of these types may be what the pattern wants."""
+        """Whether operands of these types may match the pattern."""
         count = len(types)
         if any(position < count and not types[position] for position in self._required):
             return False
@@ -134,7 +134,7 @@ class NodeQuestion:
 
 
 def _fits(attr: ast.AttrPattern, names: CoarseNames, world: CoarseWorld) -> Any:
-    """Whether a kind has an attribute as the pattern wants it; UNKNOWN where the engine may not know, or object."""
+    """Whether a kind has the attribute of the pattern; UNKNOWN if the engine may not know it or may fail on it."""
     if attr.mode != "equals":
         return (attr.name in world.kind.attrs) == (attr.mode == "present")
     value = world.attribute(attr.name)
@@ -149,7 +149,7 @@ def _fits(attr: ast.AttrPattern, names: CoarseNames, world: CoarseWorld) -> Any:
 
 
 def _binds(attr: ast.AttrPattern, names: CoarseNames) -> bool:
-    """Whether the pattern gives a name to this very attribute, whose value then need not be equal to itself: it may be NaN."""
+    """Whether the pattern binds the name to this very attribute. Its value may be NaN, which does not equal itself."""
     bound = names.bound.get(attr.value.id) if isinstance(attr.value, ast.Name) else None
     return isinstance(bound, AttributeOf) and bound.name == attr.name
 

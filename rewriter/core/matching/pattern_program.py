@@ -67,7 +67,7 @@ class EarlyReject:
         ]
 
     def allows(self, count: int, used: int, makers: Sequence[OpKey | None]) -> bool:
-        """False if the pattern cannot match where this is shown."""
+        """False if the pattern cannot match at a node with these properties."""
         if count < self.fixed or (self.most is not None and used > self.most):
             return False
         for position, ops in self.makers:
@@ -121,7 +121,7 @@ class Program:
     """One compiled pattern.
 
     Attributes:
-        names: what a match binds, with registers; first the names that are bound before anything is matched.
+        names: the names that a match binds, with registers; names that are bound before the match come first.
         matched: numbers of the pattern's nodes in the order in which they are matched; a node's number is its register.
     """
 
@@ -223,7 +223,7 @@ def _picker(registers: Sequence[int]) -> Callable[[Registers], Sequence[Any]]:
 
 
 class _Builder:
-    """Walks a pattern as a depth-first search does, and writes down what the search would ask.
+    """Walks a pattern as a depth-first search does, and writes down the questions of the search.
 
     Attributes:
         slots: registers of names.
@@ -367,7 +367,7 @@ class _Builder:
     # --- operands ------------------------------------------------------------------------------------------------------------
 
     def _operands(self, number: int, listed: int) -> None:
-        """A choice where there is one, a look at all operands together, then one by one, makers first."""
+        """A choice if there is one, a look at all operands together, then one by one, makers first."""
         node = self._pattern.nodes[number]
         wanted = tuple(map(self._wanted, node.inputs))
         if node.split:
@@ -393,7 +393,7 @@ class _Builder:
         return isinstance(operand, ast.Capture) and operand.optional, ops
 
     def _bind_all(self, number: int, operands: Sequence[Operand], listed: int) -> bool:
-        """Operands that are new names and nothing else are bound all at once, where there are no others."""
+        """If all operands are just new names, they are bound all at once."""
         names = [operand.name for operand in operands if isinstance(operand, ast.Capture) and not asks_more(operand)]
         plain = len(names) + sum(isinstance(operand, ast.Wildcard) for operand in operands)
         if plain < len(operands) or len({*names}) < len(names) or not self.slots.keys().isdisjoint(names):
@@ -506,7 +506,7 @@ def interface_matches(match: ast.Match, context: Context, given: Mapping[str, An
 
 
 def _fits(item: ast.GraphItem, tensor: gs.Tensor, context: Context, bound: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Dims that the item's type binds, or None where the declared type does not fit."""
+    """Dims that the item's type binds, or None if the declared type does not match."""
     pattern = item.type
     if pattern is None:
         return {}

@@ -1,4 +1,4 @@
-"""The questions that a pattern asks, and its choices, as closures over numbered registers: what programs are made of.
+"""The questions that a pattern asks, and its choices, as closures over numbered registers: the parts of programs.
 
 All that the pattern says is worked out when a question is made. Facts are asked for through the context, which notes them, so
 that a root is tried again when the answer changes.
@@ -99,7 +99,7 @@ def always(value: Any) -> Value:
 
 
 def once(value: Value) -> Value:
-    """A value that does not depend on the match, found when it is first asked for."""
+    """A value that does not depend on the match, computed when it is first needed."""
     found: list[Any] = []
 
     def get(r: Registers, context: Context) -> Any:
@@ -277,7 +277,7 @@ def store_all(listed: int, registers: Sequence[int]) -> Question:
 
 
 def store_one(listed: int, position: int, register: int) -> Question:
-    """Binds an operand that is there."""
+    """Binds an operand that is present."""
 
     def question(r: Registers, context: Context) -> str | None:
         r[register] = r[listed][position]
@@ -313,7 +313,7 @@ def capture(
 
 
 def typed(dtype: int | None, dims: Sequence[Put | int | None] | None, gap: int | None) -> Typed:
-    """Whether a tensor has an element type and dimensions; any number of them may stand where the gap is."""
+    """Whether a tensor has an element type and dimensions. The gap matches any number of dimensions."""
 
     def question(r: Registers, context: Context, tensor: gs.Tensor) -> str | None:
         if dtype is not None:

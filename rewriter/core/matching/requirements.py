@@ -180,7 +180,7 @@ class Needs:
         return inventory.dtypes is None or all(types & inventory.dtypes for types in self.dtypes)
 
     def added(self, inventory: Inventory) -> Inventory:
-        """The inventory of a model in which the rule has fired; the same one where it brings nothing new."""
+        """The inventory of a model in which the rule has fired; the same one if it adds nothing."""
         ops, dtypes = inventory.ops | self.made_ops, inventory.dtypes
         if dtypes is not None:
             dtypes = None if self.made_dtypes is None else dtypes | self.made_dtypes

@@ -70,7 +70,7 @@ def _at_the_end(rewriting: Rewriting, name: str, old: gs.Tensor, op: str) -> gs.
         inner = rewriting.kept[name]
         rewriting.release(old)
         edits.replace_uses(old, inner)
-        edits.retyped[id(inner)] = inner  # so that the output is declared as what it becomes
+        edits.retyped[id(inner)] = inner  # so that the output gets its new declaration
         return old
     if index.output_of(old):
         raise Refused(f"input {old.name!r} is an output of the model, too")
@@ -199,7 +199,7 @@ def _edit_tensor(rewriting: Rewriting, tensor: gs.Tensor, place: ast.Place, valu
     if place.field == "dtype":
         index = rewriting.index
         if tensor.shape is None and tensor.dtype is None and not index.output_of(tensor) and not index.input_of(tensor):
-            return  # an inner tensor that declares nothing is right as it is, and a type without a shape is no declaration
+            return  # an inner tensor without a declaration needs no change, and a type without a shape is no declaration
         rewriting.edits.set_type(tensor, gs_dtype(int(value)), tensor.shape, "tensor_type")
         return
     if place.field != "shape":

@@ -65,7 +65,7 @@ def _inline_body(rewriting: Rewriting, node: gs.Node, attribute: str) -> None:
 
 
 def _hides_rank(rewriting: Rewriting, node: gs.Node, result: gs.Tensor) -> bool:
-    """Whether the branches give a result different ranks, so that a checker knows none of it as long as the node is there."""
+    """Whether the branches give a result different ranks, so that a checker knows no rank of it as long as the node exists."""
     place = node.outputs.index(result)
     shapes = {rewriting.context.facts.shape(body.outputs[place]) for _, body in bodies(node) if place < len(body.outputs)}
     return None in shapes or len({len(shape) for shape in shapes if shape is not None}) > 1
@@ -100,7 +100,7 @@ def _own_constants(rewriting: Rewriting, scope: Scope, moved: list[gs.Node]) -> 
     found = {id(t): t for t in (*read, *scope.graph.outputs) if isinstance(t, gs.Constant) and index.producer(t) is None}
     if isinstance(scope.graph, Graph):
         own = set(map(id, scope.graph.initializers))
-    else:  # of graphsurgeon, which does not say whose a constant is
+    else:  # of graphsurgeon, in which constants have no owner
         inside = set(map(id, moved))
         own = {number for number, t in found.items() if index.users(t).keys() <= inside}
     return {number: t for number, t in found.items() if number in own}

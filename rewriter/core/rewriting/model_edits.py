@@ -143,7 +143,7 @@ def _hand_over(rewriting: Rewriting, old: gs.Tensor, new: gs.Tensor) -> None:
 
 
 def complete_outputs(context: Context) -> None:
-    """Outputs that a rule added declare what is known of them now that the run is over; a valid model must say it."""
+    """Declares the types of outputs that a rule added, at the end of the run. A valid model must declare them."""
     for tensor in context.gained.values():
         if context.index.output_of(tensor) and isinstance(tensor, gs.Variable):
             dtype, shape = context.facts.dtype(tensor), context.facts.shape(tensor)
@@ -178,7 +178,7 @@ def set_model_field(rewriting: Rewriting, field: str, at: Any, value: Any) -> No
 
 
 def changed_entry(entries: Mapping[str, str], key: str, value: str) -> dict[str, str]:
-    """Entries with another value, or without the key where the value is empty. Raises Failure for keys that rewriter writes."""
+    """Entries with another value, or without the key if the value is empty. Raises Failure for keys that rewriter writes."""
     if key in (HISTORY, RULES):
         raise Failure(f"metadata_props[{key!r}] is written by rewriter itself")
     return {name: text for name, text in {**entries, key: value}.items() if text or name != key}
@@ -208,7 +208,7 @@ def _is_text(graph: gs.Graph, field: str, value: Any) -> bool:
 
 
 def drop_input(rewriting: Rewriting, tensor: gs.Tensor) -> bool:
-    """Removes a graph input that nothing reads; False when it is no input. Raises Failure when it is read."""
+    """Removes an unread graph input. Returns False if the tensor is not an input. Raises Failure if it is read."""
     graph = rewriting.index.graph
     if not any(item is tensor for item in graph.inputs):
         return False

@@ -48,7 +48,7 @@ def outline(rewriting: Rewriting, statement: ast.Build, new: NewNode) -> None:
 
 
 def _output_tensor(rewriting: Rewriting, name: str) -> gs.Tensor:
-    """The tensor that is to come out of the function: what the block made under this name, else what was matched."""
+    """The tensor that the function returns: the block's new tensor of this name, else the matched one."""
     found = rewriting.new_values.get(name, rewriting.names.bound.get(name))
     if not isinstance(found, gs.Tensor) or rewriting.index.producer(found) is None:
         raise Failure(f"no node makes `{name}`")
@@ -152,7 +152,7 @@ class _Copier:
 
 
 def _defined(rewriting: Rewriting, function: gs.Function) -> str:
-    """Adds the function to the model, unless it is there; the name that it is called by."""
+    """Adds the function to the model, unless it is there. Returns its name."""
     graph, by_operator = rewriting.index.graph, rewriting.index.by_operator
     before: list[Any] = graph.functions
     alike = [one for one in before if one.domain == function.domain and _is_name(function.name, one.name)]
@@ -173,7 +173,7 @@ def _defined(rewriting: Rewriting, function: gs.Function) -> str:
 
 
 def _is_name(base: str, name: str) -> bool:
-    """Whether a function has the name that a rule gives, or that with a number."""
+    """Whether a function has the name in the rule, or this name with a number."""
     return name == base or (name.startswith(f"{base}_") and name[len(base) + 1 :].isdecimal())
 
 

@@ -52,7 +52,7 @@ def settled(context: Context, op: str, domain: str, version: int, name: str, val
 
 
 def _guess(value: Any) -> str:
-    """The type of an attribute that no schema declares: a number, a list, or a tensor for what has more dimensions."""
+    """The type of an attribute that no schema declares: a number, a list, or a tensor for a value with more dimensions."""
     if isinstance(value, np.ndarray) and value.ndim > 1:
         return "tensor"
 
@@ -169,7 +169,7 @@ def _formals(op: str, domain: str, version: int) -> tuple[tuple[str, int | None,
 
 
 def operand_types(op: str, domain: str, version: int, known: Sequence[int | None]) -> list[int | None]:
-    """For each operand the element type that the schema and the other operands leave it, None where they leave several."""
+    """For each operand the element type that the schema and the other operands allow, None if they allow several."""
     formals = _formals(op, domain, version)
     found: list[int | None] = []
     for position in range(len(known)):
@@ -187,7 +187,7 @@ def operand_types(op: str, domain: str, version: int, known: Sequence[int | None
 
 
 def _only(types: tuple[str, ...]) -> int | None:
-    """The single tensor type allowed, or int64 where int32 and int64 are (shapes, axes)."""
+    """The single tensor type allowed, or int64 if int32 and int64 are allowed (shapes, axes)."""
     names = {text[7:-1] for text in types if text.startswith("tensor(")}
     if names == {"int64"} or names == {"int32", "int64"}:
         return INT64
@@ -196,7 +196,7 @@ def _only(types: tuple[str, ...]) -> int | None:
 
 @record(frozen=True, slots=True)
 class NewNode:
-    """A node that is going to be built: `operands` holds what was computed for each, None for names and omitted ones."""
+    """A node that is going to be built: `operands` has the computed part of each, None for names and omitted ones."""
 
     op: str
     domain: str
@@ -215,7 +215,7 @@ def computes(statement: ast.Statement) -> bool:
 
 
 def prepare(rewriting: Rewriting, statement: ast.Statement) -> tuple[Any, Any]:
-    """(value, position) of a statement: a `NewNode`, a constant, an attribute value, or None where nothing is computed.
+    """(value, position) of a statement: a `NewNode`, a constant, an attribute value, or None if it has no computed part.
 
     Raises Failure when a value is unknown or does not fit.
     """
@@ -263,7 +263,7 @@ def _attributes(rewriting: Rewriting, build: ast.Build, op: str, domain: str, ve
 
 
 def _dtype(rewriting: Rewriting, operand: Any) -> int | None:
-    """Element type of a captured operand, where it is known."""
+    """Element type of a captured operand, if it is known."""
     found = rewriting.names.bound.get(operand.name) if isinstance(operand, ast.Ref) else None
     return rewriting.context.facts.dtype(found) if isinstance(found, gs.Tensor) else None
 

@@ -109,7 +109,7 @@ def _compute_and_perform(rewriting: Rewriting, block: Block) -> None:
     prepared = [_prepared(rewriting, statement) if computed else NOTHING for statement, computed, _ in block.steps]
     for name in block.reread:
         if isinstance(found := rewriting.names.bound.get(name), gs.Tensor):
-            is_input = rewriting.index.producer(found) is None  # which goes on being what it is
+            is_input = rewriting.index.producer(found) is None  # an input stays an input
             rewriting.kept[name] = found if is_input else rewriting.fresh("before", found)
     for (statement, _, perform), (value, at) in zip(block.steps, prepared, strict=True):
         perform(rewriting, statement, value, at)

@@ -20,7 +20,7 @@ from rewriter.core.onnxfile.tensors import Dim, gs_dtype
 def mend_stale_types(index: GraphIndex, facts: Facts, changed: Iterable[gs.Node]) -> None:
     """Declares anew every inner tensor behind `changed` nodes whose declaration is contradicted.
 
-    A tensor that declares nothing says nothing about those behind it; one that declares what is true vouches for them.
+    A tensor without a declaration proves nothing about the tensors behind it. After a correct declaration the search stops.
     """
     if not declares_inner(index):
         return

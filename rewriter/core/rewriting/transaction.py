@@ -1,6 +1,6 @@
-"""One application of a rewrite block: what it may ask and do, shared by all kinds of statements.
+"""One application of a rewrite block: its facts and actions, shared by all kinds of statements.
 
-A name on the right-hand side always means what was matched, so `y = Cast<to=float>(y)` wraps: the node keeps making the old
+A name on the right-hand side always means the matched tensor, so `y = Cast<to=float>(y)` wraps: the node keeps making the old
 value under a new name, and the Cast takes over the name `y` with all its uses.
 """
 
@@ -22,11 +22,11 @@ from rewriter.core.language import ast
 
 
 class Refused(Exception):
-    """The rewrite cannot stand here (it would close a cycle, or change nothing); this is no fault of the rule."""
+    """The rewrite is impossible here (it would close a cycle, or change nothing). The rule is not at fault."""
 
 
 class Undecided(Refused):
-    """The rewrite needs something that is not known of the model; the context says what."""
+    """The rewrite needs an unknown fact of the model. The context has noted which."""
 
 
 class Rewriting:
@@ -34,7 +34,7 @@ class Rewriting:
 
     Attributes:
         context, index, edits: the model, its relations, and the transaction that all changes go through.
-        names: what the match binds.
+        names: the names that the match binds.
         root, matched: the matched nodes; `root` is None for a rule about the whole model.
         scope: the scope of the root; the main graph if there is no root.
         new_values: tensors and nodes of this block by name.
@@ -75,7 +75,7 @@ class Rewriting:
     # --- names ------------------------------------------------------------------------------------------------------------
 
     def tensor(self, name: str) -> gs.Tensor:
-        """The tensor that a name means on the right-hand side: made in this block, else what was matched."""
+        """The tensor that a name means on the right-hand side: made in this block, else the matched one."""
         if self.kept and name in self.kept:
             return self.kept[name]
         found = self.new_values[name] if name in self.new_values else self.names.bound.get(name, ABSENT)

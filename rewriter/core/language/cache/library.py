@@ -55,7 +55,7 @@ class Library:
         return self.sources
 
     def read(self, kind: str) -> RulesAndWarnings | None:
-        """The rules with the warnings, if the cache has both; `kind` says what was done with them."""
+        """The rules with the warnings, if the cache has both; `kind` names the steps that were applied to them."""
         key = store.read("states", self._key_of_states(kind))
         rules = None if key is None else _read(key, self.sources)
         if rules is None:

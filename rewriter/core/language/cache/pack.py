@@ -76,7 +76,7 @@ def _shortened(record: list[Any]) -> list[Any]:
 
 
 def question(rule: list[Any]) -> list[Any]:
-    """Of a flat rule what decides whether it may match, without places."""
+    """The parts of a flat rule that decide whether it may match, without places."""
     bare = [_NOTHING if number in _AFTER_MATCH else part for number, part in enumerate(rule)]
     bare[_VARIANTS] = [_TUPLE, *map(question, rule[_VARIANTS][1:])]
     return without_places(bare)

@@ -1,11 +1,10 @@
 """Texts that take long to make, in files of the user's own cache folder.
 
-The compiler keeps here what every process needs and seldom changes: compiled rules, operator schemas, tables of the grammar.
-An entry belongs to a key and to everything else that decides the compiler's output in addition to the texts of rules, so it is
-never out of date. No other user can write to the folder, and no process reads half of a file.
+The compiler keeps here data that every process needs and that seldom change: compiled rules, operator schemas, tables of the
+grammar. An entry belongs to a key and to everything else that decides the compiler's output in addition to the texts of rules,
+so it is never out of date. No other user can write to the folder, and no process reads half of a file.
 
-The store saves time and nothing else: without a folder, or with one that cannot be written, everything works as it does with an
-empty one.
+The store only saves time: without a folder, or with one that cannot be written, everything works as with an empty one.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ SEAL = 12
 
 
 def read_or_make(kind: str, make: Callable[[], str], key: str = "") -> str:
-    """The text that `make` returned in the first process that asked for this key, whichever process that was."""
+    """The text that `make` returned in the first process that needed this key."""
     text = read(kind, key)
     if text is None:
         text = make()
@@ -132,7 +131,7 @@ def _open(kind: str, key: str) -> tuple[BinaryIO, str] | None:
 
 
 def _path(folder: Path, kind: str, key: str) -> Path:
-    """Different keys may have the same checksum: the file says itself which one it is for."""
+    """Different keys may have the same checksum, so the file contains its key."""
     return folder / f"{kind}-{crc32(_full_key(kind, key).encode()):08x}"
 
 

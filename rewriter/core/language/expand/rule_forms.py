@@ -154,7 +154,7 @@ class _Choice:
 
     ops: frozenset[ast.Op]
     operands: tuple[tuple[str, int, str, float | None], ...]
-    """Name of the attribute, position of the operand, kind of the attribute, its default where the operand may be absent."""
+    """Name of the attribute, position of the operand, kind of the attribute, its default if the operand may be absent."""
 
 
 Form = tuple[_Choice, ...]
@@ -237,7 +237,7 @@ def _forms(node: ast.NodePattern | ast.Build, version: int) -> Form:
 
 
 def _operands(op: ast.Op, node: ast.NodePattern | ast.Build, version: int) -> Iterator[tuple[str, int, str, float | None]]:
-    """The attributes that are operands in this opset; where an operator has neither, the checks say so of the attribute."""
+    """The attributes that are operands in this opset. If an operator has neither, the checks report the attribute."""
     history = schema.history(op.name, op.domain)
     for attr in _attrs(node):
         kinds = schema.attribute_kinds(op.name, op.domain, attr.name)
@@ -341,7 +341,7 @@ class _Writer:
 
 
 def plain(rule: ast.Rule, defines: Defines, *, choices: bool) -> tuple[ast.Rule | None, list[Diagnostic]]:
-    """The rule in plain forms, or what is wrong with it; `choices` says whether its pattern may have any."""
+    """The rule in plain forms, or its errors. `choices` is true if its pattern may have choices."""
     called = {part.function for part in walk(_said(rule)) if isinstance(part, ast.Call)} & defines.keys()
     if called:
         rule, found = _written_out(rule, defines)
@@ -393,7 +393,7 @@ def _written_out(rule: ast.Rule, defines: Defines) -> tuple[ast.Rule, list[Diagn
 
 
 def _left(rule: ast.Rule, variant: Variant) -> ast.Rule | None:
-    """The rule with one of its patterns; None where its conditions exclude that one."""
+    """The rule with one of its patterns; None if its conditions exclude that pattern."""
     match = replace(rule.match, nodes=variant.nodes)
     same = {name: operand.name for name, operand in variant.same}
     missing = bound(rule.match) - bound(match) - same.keys() - {param.name for param in rule.params}

@@ -106,7 +106,7 @@ class TableRule:
         self.same = {part.span for part in parts if bisect(starts, part.span.start) == bisect(starts, part.span.end)}
 
     def rules(self, parse_row: ParseRow) -> tuple[list[ast.Rule], list[Diagnostic]]:
-        """The rules of all rows, or what is wrong."""
+        """The rules of all rows, or the errors."""
         params = [param.name for param in self.rule.params]
         problems = table_problems(self.table, Cell(self.rule.code, self.rule.code_span), params)
         problems = problems or [*self._size(), *self._columns(params), *self._titles(), *self._tests()]
@@ -199,7 +199,7 @@ class TableRule:
                 yield Diagnostic("E016", f"nothing uses the column `{column.text}`", column.span, "in vain", (), helps)
 
     def _titles(self) -> Iterator[Diagnostic]:
-        """Where the rows have their titles: in a column, above each row, or by a column in the first line of the rule."""
+        """The place of the rows' titles: in a column, above each row, or by a column in the first line of the rule."""
         documented_rows = [row for row in self.table.rows if row_docs(self.table, row)]
         if documented_rows and TITLE in self.names:
             helps = ("leave the column out, and begin the doc comment of each row with its title",)

@@ -76,7 +76,7 @@ def open_brackets(text: str, start: int, end: int) -> list[int]:
 
 
 def comments(text: str) -> list[Span]:
-    """Where the `#` comments of a text stand that parses, in their order."""
+    """The places of the `#` comments of a text that parses, in their order."""
     found: list[Span] = []
     at = 0
     while (mark := _MARK.search(text, at)) is not None:
@@ -96,7 +96,7 @@ class _Scanner:
         self.chunks: list[Chunk] = []
         self.problems: list[Diagnostic] = []
         self.chunk = Chunk(0)
-        self.blank = True  # nothing but blanks and comments in the chunk so far
+        self.blank = True  # only blanks and comments in the chunk so far
 
     def run(self) -> None:
         at = 0
@@ -206,7 +206,7 @@ def _kind(mark: re.Match[str]) -> str:
 
 
 def _end(pattern: re.Pattern[str], text: str, start: int, stop: int | None = None) -> int:
-    """Where the match of a pattern that also matches nothing ends."""
+    """The end of the match of a pattern that also matches the empty text."""
     match = pattern.match(text, start, len(text) if stop is None else stop)
     return match.end() if match else start
 

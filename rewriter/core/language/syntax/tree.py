@@ -36,7 +36,7 @@ _MAX_DIGITS = 20
 class ExpressionBuilder:
     """Converts the expressions of one rule; `base` is the offset of the rule's text in its file.
 
-    `place` says where the text of a row was written that a table was filled into. `calls` are the functions that it calls.
+    `place` maps places of the text of a row back to the file. `calls` are the functions that it calls.
     """
 
     def __init__(self, base: int, path: str, place: Callable[[Span], Span] | None = None) -> None:

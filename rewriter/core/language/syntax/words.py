@@ -44,7 +44,7 @@ KEYWORDS = frozenset(
 )
 
 CONTEXTUAL = frozenset({"all", "any", "count", "define", "each", "maybe", "outline", "table", "with"})
-"""Words that are keywords only where the grammar has one at that place; elsewhere they may be names."""
+"""Words that are keywords only at certain places of the grammar. Elsewhere they may be names."""
 
 OWNERS = frozenset({"model", "outer"})
 """Names that the language binds: the whole model, the node around a subgraph."""
