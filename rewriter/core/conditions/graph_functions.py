@@ -381,10 +381,10 @@ CONTENTS_BODIES: dict[str, Callable[..., Any]] = {
 
 
 def _own_key(context: RecordedGraph, node: gs.Node) -> Any:
-    """The name of the framework node that became this node, as its operator shows; UNKNOWN if it only has its name.
+    """The name of the framework node that became this node, as its operator shows; UNKNOWN if it only took over its name.
 
-    After a rewrite, a node may have the name of another one: where a scale is folded into a BatchNormalization, the result is
-    called after the multiplication. Asked about an attribute, that one would answer with the default.
+    After a rewrite, a node may have the name of another one: if a scale is folded into a BatchNormalization, the result is
+    named after the multiplication. For an attribute of the node, the multiplication would give the default.
     """
     key = context.source_key(node)
     if key is UNKNOWN or context.source is None:
@@ -523,7 +523,7 @@ class Equation:
 
 
 def read(text: str) -> Equation | None:
-    """The equation, or None for what is not made of two matrices: an ellipsis, a letter twice in one operand, three
+    """The equation, or None if it is not a product of two matrices: an ellipsis, a letter twice in one operand, three
     operands.
     """
     left, arrow, right = text.replace(" ", "").partition("->")

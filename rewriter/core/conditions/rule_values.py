@@ -171,9 +171,9 @@ def bounded(value: Any) -> Any:
 
 
 def as_array(value: Any) -> Any:
-    """Known numbers or texts in lists, which may nest, as an array; of other objects NumPy would ask what they are.
+    """Known numbers or texts in lists, which may nest, as an array. NumPy would inspect other objects.
 
-    Raises Failure for what is neither, such as a graph in an attribute of a damaged model, and for lists that differ in length.
+    Raises Failure for other values, such as a graph in an attribute of a damaged model, and for lists that differ in length.
     """
     import numpy as np
 

@@ -65,10 +65,10 @@ class World(Protocol):
 
 
 def prepared(function: ExpressionFunction, body: Implementation) -> Implementation:
-    """A function as expressions call it: with its arguments as their declared types want them.
+    """A function as expressions call it, with its arguments converted to their declared types.
 
-    Where an array is due, a captured constant is read and a list of known numbers becomes one; an unknown argument makes the
-    result unknown without a call.
+    For an array argument, a captured constant is read, and a list of known numbers becomes an array. An unknown argument makes
+    the result unknown without a call.
     """
     if function.name in OF_ABSENT:
         return body

@@ -176,9 +176,9 @@ class Op:
 class AttrPattern:
     """`axis=1` / `axis=a` (equals), `spatial` (present), `!count_include_pad` (absent), `axes~a` (either).
 
-    With `either` it is an attribute, or the constant operand that later opsets have in its place; only rules as they are
-    written have it (`expand/rule_forms.py`). With `equals`, a `Name` that nothing bound before binds the effective value;
-    every other expression is compared with it.
+    `either` is an attribute, or the constant operand that later opsets have in its place. Only rules as they are written have
+    it (`expand/rule_forms.py`). With `equals`, a `Name` that is not bound yet binds the effective value. Every other
+    expression is compared with the effective value.
     """
 
     name: str

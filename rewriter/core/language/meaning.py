@@ -1,8 +1,8 @@
 """Whether a node means the same at another version of its operator domain.
 
-Nearly every operator has a new version every few opsets, mostly since more element types are allowed. Where the schemas of two
-versions show no other difference that a node could notice, and the tables below know of none that schemas do not show, the
-node means the same. All doubt means that it does not.
+Nearly every operator has a new version every few opsets, mostly since more element types are allowed. If the schemas of two
+versions show no other difference that affects a node, and the tables below list none that schemas do not show, the node means
+the same. In all doubtful cases the answer is no.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def type_variables(op: str, domain: str, version: int) -> tuple[tuple[str, ...],
 
 @cache
 def takes(op: str, domain: str, version: int, outputs: bool, position: int, kind: int | str) -> bool:
-    """Whether an operator takes (or, with `outputs`, gives) tensors of an element type at a position, or what ONNX calls
-    `seq(tensor(float))`.
+    """Whether an operator allows tensors of an element type as input (or, with `outputs`, as output) at a position. `kind` can
+    also be a type such as `seq(tensor(float))`.
     """
     found = schema.registered_at(op, domain, version)
     formals = () if found is None else found.outputs if outputs else found.inputs

@@ -1,10 +1,10 @@
 """A rule's match block as a graph: nodes by number, operands with the pattern nodes that make them.
 
-The engine matches with it, and the analysis of rule sets holds two of them against each other.
+The engine matches with it, and the analysis of rule sets compares two of them.
 
-The root is the last node of the block that no other node of it reads; everything else is reached from there, towards
-producers and, where a pattern has several ends, from a tensor already matched to its consumers. Nothing is ever searched in
-the whole graph.
+The root is the last node of the block that no other node of the block reads. All other nodes are reached from there, towards
+producers and, if a pattern has several ends, from a tensor already matched to its consumers. The whole graph is never
+searched.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def operator_names(op: ast.Op, settings: Mapping[str, Any]) -> tuple[str, str]:
 
 
 class NotConnected(RewriterError):
-    """A node of a pattern cannot be reached from the others; `inner` is what of it could be, had it a name."""
+    """A node of a pattern cannot be reached from the others. `inner` is the part that could be reached if it had a name."""
 
     def __init__(self, node: ast.NodePattern, inner: ast.NodePattern | None) -> None:
         super().__init__("the pattern is not connected")
@@ -233,7 +233,7 @@ def _interchangeable(operands: tuple[Operand, ...]) -> bool:
     return all(isinstance(operand, ast.Wildcard) for operand in operands)
 
 
-# Which questions of a pattern are asked first: the cheap ones, and those that need only known facts.
+# The order of a pattern's questions: first the cheap ones, and the ones that need only known facts.
 
 
 def cost(operand: Operand) -> int:

@@ -67,7 +67,7 @@ def read_rule_file(path: str) -> str:
     """The text of a rule file.
 
     Raises:
-        RewriterError: it is no regular file, too big, or not UTF-8.
+        RewriterError: the file is not a regular file, too big, or not UTF-8.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -125,7 +125,7 @@ def _shipped() -> list[Path]:
 
 
 def _below(folder: Path, seen: set[str]) -> Iterator[tuple[str, str]]:
-    """The rule files below a folder: where each really lies, and how it was reached.
+    """The rule files below a folder: the real path of each, and the path by which it was reached.
 
     Only links are resolved, since asking the system about every part of every path takes longer than reading the files.
     """

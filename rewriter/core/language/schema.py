@@ -116,9 +116,9 @@ def registered(op: str, domain: str = "") -> tuple[OpSchema, ...]:
 
 @cache
 def registered_at(op: str, domain: str, version: int) -> OpSchema | None:
-    """The schema as `onnx` itself has it, deprecated or not, for what `Operator` leaves out; None where there is none.
+    """The schema as `onnx` itself has it, deprecated or not, for the parts that `Operator` leaves out; None if it is missing.
 
-    The version is a model's own word, which may be of any size.
+    The version comes from a model, so it may be any integer.
     """
     from onnx import defs
 
@@ -272,11 +272,11 @@ def subgraphs(op: str, domain: str) -> tuple[str, ...]:
 
 @cache
 def effective_default(op: str, domain: str, version: int, name: str) -> Value:
-    """The value that an operator of that opset works with when the attribute is not written.
+    """The value that an operator of that opset uses if the attribute is not written.
 
-    That is the declared default or, in an opset before the attribute was introduced, the default that it was introduced with
-    (which is always what the operator did before, save for the exceptions in a small table here). None when nothing is
-    declared; `computed_default` then says whether the specification describes a default in prose.
+    That is the declared default or, in an opset before the attribute was introduced, the default that it was introduced with.
+    The operator always behaved like this before, except for the attributes in a small table here. The value is None if no
+    default is declared; `computed_default` then returns whether the specification describes a default in prose.
     """
     found = attribute(op, domain, version, name)
     if found is not None:

@@ -1,9 +1,10 @@
 """A pattern as a program: the questions that decide whether it matches at a root, in an order that is fixed beforehand.
 
-A depth-first search through a pattern asks its questions in an order that never depends on the answers. So all that a search
-keeps books about is known when the pattern is compiled: which question is the first to bind a name (it stores, later ones
-compare), which nodes a new one must differ from, what has to wait until the rest is bound. Names and nodes are numbered
-registers. A register that was filled on a failed way is filled again before any question reads it, so nothing is ever undone.
+A depth-first search through a pattern asks its questions in an order that never depends on the answers. So the
+bookkeeping of a search is known when the pattern is compiled: which question is the first to bind a name (it stores, later ones
+compare), which nodes a new one must differ from, which questions have to wait until the rest is bound. Names and nodes are
+numbered registers. A register that was filled on a failed way is filled again before any question reads it, so no undo is
+needed.
 
 A program is a list of parts. A part is a list of questions and, except for the last part, a choice: the operand orders of a
 commutative operator, the ways to share out operands among runs, or the readers of a tensor. Most programs are one part.

@@ -1,7 +1,7 @@
 """The questions that a pattern asks, and its choices, as closures over numbered registers: the parts of programs.
 
-All that the pattern says is worked out when a question is made. Facts are asked for through the context, which notes them, so
-that a root is tried again when the answer changes.
+The pattern is evaluated when a question is made. Facts are read through the context, which notes them, so that a root is tried
+again when a fact changes.
 """
 
 from __future__ import annotations

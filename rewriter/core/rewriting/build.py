@@ -21,7 +21,7 @@ from rewriter.core.rewriting.transaction import Refused, Rewriting
 
 
 def build(rewriting: Rewriting, statement: ast.Build, new: NewNode) -> gs.Tensor:
-    """Makes a node; outputs that have the name of a matched output, or of a run of them, take over what was matched. The
+    """Makes a node. Outputs that have the name of a matched output, or of a run of outputs, replace the matched tensors. The
     first output is the result.
     """
     operands: list[gs.Tensor] = []

@@ -31,7 +31,7 @@ def inline(rewriting: Rewriting, statement: ast.Inline) -> None:
 def _inline_body(rewriting: Rewriting, node: gs.Node, attribute: str) -> None:
     """Moves the nodes of a body without inputs (a branch of If) into the scope of its node; tensors keep their identity.
 
-    Nodes that hold bodies stay: what is inside them reads tensors that would get new names.
+    Nodes with bodies stay: the nodes inside them read tensors that would get new names.
     """
     index, edits = rewriting.index, rewriting.edits
     scope = index.body(node, attribute)
@@ -119,8 +119,8 @@ def _rename(rewriting: Rewriting, parts: Iterable[gs.Node | gs.Tensor]) -> None:
 def _hand_over(
     rewriting: Rewriting, node: gs.Node, results: list[tuple[gs.Tensor, gs.Tensor]], moved: set[int], keys: list[int]
 ) -> None:
-    """The node's outputs get the body's results as their values: by taking their place where they are made inside, else by
-    Identity.
+    """The node's outputs get the values of the body's results. If a node inside makes the result, the output replaces it. Else
+    an Identity is added.
     """
     index, edits = rewriting.index, rewriting.edits
     spare = [new_variable("") for _ in node.outputs]

@@ -21,7 +21,7 @@ from rewriter.core.onnxfile.weights_apart import LEAST_ASIDE
 from rewriter.core.record import record
 from rewriter.core.rewriting.transaction import Rewriting, Undecided
 
-# Values of expressions as what ONNX stores: attributes of the type that the operator wants, constants of the right element
+# Values of expressions in ONNX's types: attributes of the type that the operator needs, constants of the correct element
 # type.
 #
 # A plain number in a rule has no element type of its own: `Add(x, {1.0})` means one of x's type, and in `Reshape(x, {[0, -1]})`
@@ -217,7 +217,7 @@ def computes(statement: ast.Statement) -> bool:
 def prepare(rewriting: Rewriting, statement: ast.Statement) -> tuple[Any, Any]:
     """(value, position) of a statement: a `NewNode`, a constant, an attribute value, or None if it has no computed part.
 
-    Raises Failure when a value is unknown or does not fit.
+    Raises Failure if a value is unknown or has the wrong type.
     """
     if isinstance(statement, ast.Build):
         return prepare_node(rewriting, statement), None

@@ -1,7 +1,7 @@
 """Applying a rewrite block to a match, as one transaction.
 
-First everything is computed, while the graph is as it was matched; then it is built and wired, put in order, and what has
-become dead is swept away.
+First everything is computed, while the graph is as it was matched. Then the new parts are built, wired and put in order, and
+dead nodes are swept away.
 """
 
 from __future__ import annotations

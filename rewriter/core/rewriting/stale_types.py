@@ -54,9 +54,9 @@ def changed_types(index: GraphIndex, facts: Facts, done: Iterable[Edits]) -> Ite
 
 
 def _reads_alike(facts: Facts, state: NodeState, node: gs.Node) -> bool:
-    """Whether a node is what it was but for operands that are declared just as those before them.
+    """Whether a node is unchanged except for operands with the same declarations as the operands before.
 
-    Only of operands of rank 2 or more, since the values of others may decide what comes out.
+    The new operands must have rank 2 or more, since the values of smaller ones may decide the types of the outputs.
     """
     if not state.differs_in_operands_alone(node):
         return False
@@ -69,9 +69,9 @@ def _reads_alike(facts: Facts, state: NodeState, node: gs.Node) -> bool:
 
 
 def declare_anew(index: GraphIndex, facts: Facts, changed: Iterable[gs.Tensor]) -> None:
-    """Declares everything behind inputs whose type an interface rule changed, outputs of the graph included, as it follows now.
+    """Infers and declares again all types behind inputs whose type an interface rule changed, also of outputs of the graph.
 
-    What a declaration said before cannot be used to find it: a fixed length would outlive the input that it came from.
+    The old declarations are not used for this, since a fixed length would outlive the input that it came from.
     """
     edits = Edits(index)
     changed_by_id = {id(tensor): tensor for tensor in changed}

@@ -131,8 +131,8 @@ class Rewriting:
     def insert(
         self, op: str, domain: str, name: str, attributes: dict[str, Any], operands: list[gs.Tensor], outputs: list[gs.Tensor]
     ) -> gs.Node:
-        """A new node right before the root; of a rule on the interface, behind the inputs or before the outputs. Raises Failure
-        where the graph has no nodes.
+        """A new node right before the root. A rule about the interface adds it behind the inputs or before the outputs. Raises
+        Failure if the graph has no nodes.
         """
         root = self.root or self._end(operands)
         node = new_node(op, domain, self.index.node_names.fresh(name), attributes, [], [])
@@ -143,7 +143,7 @@ class Rewriting:
         return node
 
     def _end(self, operands: list[gs.Tensor]) -> gs.Node:
-        """The first node of the graph, or the last one for what reads the results of nodes."""
+        """The first node of the graph, or the last one if an operand is the result of a node."""
         nodes = self.index.nodes_of(self.scope)
         if not nodes:
             raise Failure("the model has no nodes")

@@ -56,7 +56,7 @@ def unpack(data: str) -> Any:
 def flat(value: Any) -> Any:
     """Records, tuples and sets (of tuples of texts) become lists that begin with a number; everything else is left as it is.
 
-    Half of all records are places. At the end of a record, where they stand, those that say nothing are left out.
+    Half of all records are places. They are at the end of a record, and empty ones are left out there.
     """
     kind = value.__class__
     if kind is tuple:
@@ -104,10 +104,10 @@ def built(value: Any) -> Any:
 
 
 class PackedTrees:
-    """The trees of the rules of an entry: read together, as soon as somebody looks at one of them.
+    """The trees of the rules of an entry. All are read as soon as one of them is needed.
 
-    Most runs look at few rules, and need nothing of them but what decides whether they may match, which is packed apart. So the
-    trees, which take ten times as much room, are the tail of the entry and mostly never read.
+    Most runs look at few rules, and need only the parts that decide whether the rules may match. These parts are packed
+    separately. The trees take ten times as much room, so they are the tail of the entry and mostly never read.
     """
 
     def __init__(self, key: str) -> None:
@@ -118,7 +118,7 @@ class PackedTrees:
         """The tree of a rule. If the entry has gone since it was read, or is damaged, the rule is parsed again.
 
         Raises:
-            RewriterError: then its file, too, is another one now.
+            RewriterError: the rule had to be parsed again, and its file has also changed.
         """
         if self._packed is None:
             data = store.read_tail("rules", self.key)

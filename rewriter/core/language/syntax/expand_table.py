@@ -153,8 +153,8 @@ class TableRule:
         return fill(text, Span(0, len(text)), mentions(text, 0, len(text)), filled, ()).text + between
 
     def _with_row(self, rule: ast.Rule, row: ast.Row, cells: Sequence[Cell]) -> ast.Rule:
-        """The rule of a row: with the parts that mention no column, which are the same for all rows, and without what its
-        header has from an empty cell.
+        """The rule of a row, with the parts that mention no column and are the same for all rows. Header keys from an empty
+        cell are left out.
         """
         meta = tuple(item for item in rule.meta if getattr(item.value, "name", item.value) != "_")
         same = self.same.difference(row.others_span)
@@ -199,7 +199,7 @@ class TableRule:
                 yield Diagnostic("E016", f"nothing uses the column `{column.text}`", column.span, "in vain", (), helps)
 
     def _titles(self) -> Iterator[Diagnostic]:
-        """The place of the rows' titles: in a column, above each row, or by a column in the first line of the rule."""
+        """Errors in the titles of rows: they are in a column, above each row, or in the first line of the rule by a column."""
         documented_rows = [row for row in self.table.rows if row_docs(self.table, row)]
         if documented_rows and TITLE in self.names:
             helps = ("leave the column out, and begin the doc comment of each row with its title",)

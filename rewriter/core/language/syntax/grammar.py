@@ -1,7 +1,7 @@
 """lark's parser of `grammar/rules.lark`.
 
-Building its tables takes much longer than reading them back. lark's own way to keep them is `pickle`, which runs what it reads;
-here they are JSON.
+Building its tables takes much longer than reading them back. lark itself keeps them as `pickle`, which runs code that it reads.
+Here they are JSON.
 """
 
 from __future__ import annotations

@@ -207,10 +207,10 @@ def explain(text: str, chunk: Chunk, error: UnexpectedInput) -> Diagnostic:
 
 
 def _place(text: str, error: UnexpectedInput) -> tuple[int, frozenset[str], bool]:
-    """Where the parser had to stop, every terminal that it would have taken there, and whether it misread a word.
+    """The place where the parser had to stop, all terminals that it accepts there, and whether it misread a word.
 
-    A word such as `where` can be read as a name; when the next token shows that it began a part, the error is at the word.
-    So it is where a word such as `const` was meant as a name.
+    A word such as `where` can be read as a name. If the next token shows that it began a part, the error is at the word. The
+    same is true if a word such as `const` was meant as a name.
     """
     token = getattr(error, "token", None)
     at = error.pos_in_stream

@@ -22,8 +22,8 @@ from rewriter.core.record import replace
 
 # From lark's tree to the expressions of `ast`: the half of the conversion that `where`, `let`, attributes and constants share.
 #
-# The tree is known to be at most `MAX_DEPTH` levels deep when it comes here, so plain recursion is safe. Nothing is raised for
-# a bad rule: what the grammar lets through and the language does not allow becomes a diagnostic, and the conversion goes on.
+# The tree is known to be at most `MAX_DEPTH` levels deep when it comes here, so plain recursion is safe. A bad rule raises no
+# exception: text that the grammar accepts and the language does not becomes a diagnostic, and the conversion goes on.
 
 Part = Any
 """A `Node` or token, or None for an optional part that is missing; only the grammar knows which child is which."""
