@@ -58,7 +58,7 @@ class RecordedGraph:
     Attributes:
         seen: tensors (by id) whose facts were asked for since the last `forget`.
         traced: tensors (by id) whose producer or declaration was asked for since then.
-        counted: tensors (by id) whose readers were asked for since then, with the number from which all counts are alike.
+        counted: tensors (by id) whose readers were asked for since then, with the count above which all are alike.
         doubts: why something was unknown, in order, since the last `forget`; pairs (reason, remedy).
         gained: tensors (by id) that rules have made outputs of the graph.
         absent: parts that were not found in the whole model, with the `novelty` of the index at that time.
