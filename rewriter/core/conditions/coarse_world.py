@@ -1,7 +1,7 @@
 """A model as far as its census describes it: the world of conditions before any graph is built (see `world`).
 
-A node is known by its kind, a tensor by the set of element types and by the rank that it can have. What a condition asked
-for and was not told, because types or ranks had not been followed yet, is noted: only then is it worth the time to follow them.
+A node is known by its kind, a tensor by the set of element types and by the rank that it can have. If a condition needs types
+or ranks that have not been followed yet, this is noted: only then is it worth the time to follow them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from rewriter.core.language.operator_traits import OLD_KERNELS, SETTLED
 from rewriter.core.onnxfile.census import OPAQUE, Body, Census, NodeKind
 from rewriter.core.record import field, record
 
-# Faults of a model as a whole that a census can rule out; the names are those of `language.functions`.
+# Faults of a whole model that a census can rule out, by their names in `language.functions`.
 #
-# Each answer is "surely none" or "maybe": where a name occurs in several bodies, the ordinary way has to look who sees whom.
+# Each answer is "surely none" or "maybe": if a name occurs in several bodies, only the search in the graph finds which of them
+# see each other.
 
 LATE = 16
-"""The first element type that operators were given later than the others: bfloat16."""
+"""The first element type that operators got later than the others: bfloat16."""
 
 
 def no_repeated_nodes(census: Census, table: Table) -> bool:
@@ -39,7 +40,7 @@ def no_repeated_tensors(census: Census, table: Table) -> bool:
 
 
 def no_unsorted_nodes(census: Census, table: Table) -> bool:
-    """No node reads what is defined further on; asked of names only, so that repeated ones make it doubtful."""
+    """Whether no node reads a tensor that is defined later. Only names are compared, so repeated names make it doubtful."""
     return all(_settled(root) or (not _repeats(root) and _is_sorted(root)) for root in _roots(census))
 
 
@@ -55,7 +56,7 @@ def no_missing_imports(census: Census, table: Table) -> bool:
 
 
 def no_early_nodes(census: Census, table: Table) -> bool:
-    """The opset has every operator of ONNX's own that it will ever have, and no element type stands there that came later."""
+    """Whether the opset already has all the model's operators of ONNX's own, and no element type of the model came later."""
     version = (census.imports or {"": 1}).get("")
     if version is None:
         return True
@@ -103,7 +104,7 @@ FAULT_IS_RULED_OUT: Mapping[str, Callable[[Census, Table], bool]] = {
     "old_nodes": no_old_nodes,
     "lost_opset": no_lost_opset,
 }
-"""By the name of a fault: whether there surely is none. Of faults that are missing here nothing is known."""
+"""For the name of a fault, whether the model surely does not have it. Faults that are missing here may always occur."""
 
 
 def _roots(census: Census) -> list[Body]:
@@ -294,8 +295,8 @@ class CoarseTensor(Stranger):
     """A tensor at a node in question.
 
     Attributes:
-        places: positions of the operand, negative ones from the end; it stands at each of them, or, if `free`, anywhere.
-        output: which output of the node it is, if it is one.
+        places: positions of the operand, negative ones from the end. It is at each of them, or, if `free`, anywhere.
+        output: the number of the output, if the tensor is an output of the node.
     """
 
     __slots__ = ("free", "output", "places")
@@ -340,13 +341,14 @@ class CoarseWorld:
     """One case in which conditions are evaluated: a kind of node, with possible types and ranks of its operands.
 
     Attributes:
-        kind: of the node in question; None for a question about the model as a whole.
+        kind: the kind of the node in question; None for a question about the whole model.
         operand_types: sets of types, as bits; None before types are followed.
-        operand_ranks: likewise; None for an unknown one.
-        wants_types, wants_ranks: whether a condition asked for them.
-        asks_model: whether it asked for what other models with such a node need not have.
-        asked_outputs: positions of outputs of which it asked whether they are outputs of the graph, or how they are declared.
-        decided: an output, and whether it is taken for an output of the graph; None where that differs from node to node.
+        operand_ranks: the ranks, None before ranks are followed; an unknown rank is None.
+        wants_types, wants_ranks: whether a condition needed types or ranks.
+        asks_model: whether a condition needed a fact that differs between models with such a node.
+        asked_outputs: positions of outputs for which a condition needed whether they are outputs of the graph, or their
+            declarations.
+        decided: an output, and whether it counts as an output of the graph; None if that differs from node to node.
     """
 
     model: CensusModel
@@ -430,7 +432,7 @@ class CoarseWorld:
         return self.model.model_field(name)
 
     def is_declared(self, tensor: Any, dtype: int) -> Any:
-        """False where nothing in the model is declared so, else UNKNOWN."""
+        """False if no tensor of the model is declared so, else UNKNOWN."""
         self.asks_model = True
         return UNKNOWN if dtype in self.model.declared_types else False
 
@@ -443,7 +445,7 @@ class CoarseWorld:
         return UNKNOWN if place in self.kind.declared_outputs else False
 
     def declared_dtype(self, tensor: Any) -> Any:
-        """Known of outputs of the graph only: what other tensors are declared as depends on the node."""
+        """Known for outputs of the graph only. The declarations of other tensors depend on the node."""
         place = self._asked_output(tensor)
         return (
             _types(self.kind.declared_outputs[place] or ANY) if place is not None and self.decided == (place, True) else UNKNOWN
@@ -458,7 +460,7 @@ class CoarseWorld:
         return place
 
     def by_outputs(self) -> Iterator[CoarseWorld]:
-        """The cases of nodes that make an output of the graph, and of those that do not, where it was asked of one output."""
+        """The cases of nodes that make an output of the graph and of nodes that do not, if a condition needed it of one."""
         if len(self.asked_outputs) != 1 or self.operand_types is None:
             yield self
             return
@@ -492,7 +494,7 @@ _BODIES: Mapping[str, Implementation] = {
     "is_output": lambda world, tensor: world.is_graph_output(tensor),
 }
 FUNCTIONS: Mapping[str, Implementation] = {
-    "maybe": lambda world, condition: condition,  # a graph may know what a census does not tell
+    "maybe": lambda world, condition: condition,  # a graph may know more than a census
     **{name: prepared(DECLARED[name], body) for name, body in _BODIES.items()},
 }
 
@@ -508,7 +510,7 @@ class CoarseNames(Bindings):
 
 
 def value_in(expr: ast.Expr, names: Bindings, world: CoarseWorld) -> Any:
-    """The value of an expression; UNKNOWN also where the engine objects, which then says so."""
+    """The value of an expression; UNKNOWN also if the engine fails on it. The engine then reports the failure."""
     try:
         return evaluate(expr, names, world)
     except Failure:

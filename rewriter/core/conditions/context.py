@@ -20,7 +20,7 @@ _COMPUTING: Mapping[str, Implementation] = {
     **value_functions.LIST_BODIES,
     **value_functions.ARRAY_BODIES,
 }
-"""Functions in which NumPy may divide by zero or overflow, of which it is not to warn."""
+"""Functions in which NumPy may divide by zero or overflow; its warnings are switched off there."""
 
 _BODIES: Mapping[str, Implementation] = {
     **BODIES,
@@ -34,7 +34,7 @@ FUNCTIONS: Mapping[str, Implementation] = {name: prepared(function, _BODIES[name
 
 
 class Context(RecordedGraph):
-    """One model under one run, asked by conditions."""
+    """One model during one run, for the evaluation of conditions."""
 
     functions = FUNCTIONS
     tensor_class = gs.Tensor

@@ -1,8 +1,8 @@
 """The evaluator of expressions: a closed one, with a fixed table of functions, three truth values and bounded results.
 
 An expression becomes a function once, and every match calls that function. No expression can loop, call out, or grow without
-bound: nesting is capped by the parser, lists and arrays by `rule_values`, integers by 64 bits. What depends on something that
-the world does not tell is UNKNOWN, and a graph has noted why.
+bound: nesting is capped by the parser, lists and arrays by `rule_values`, integers by 64 bits. A value that depends on an
+unknown fact of the world is UNKNOWN, and a graph has noted why.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Bindings:
         return inner
 
     def get(self, name: str, world: World) -> Any:
-        """Raises Failure for a name that nothing binds."""
+        """Raises Failure for an unbound name."""
         if name in self.bound:
             return self.bound[name]
         if name in self._values:
@@ -63,7 +63,7 @@ class Bindings:
         raise Failure(f"name `{name}` is not bound")
 
     def _compute(self, name: str, world: World) -> Any:
-        """The value of a `let` line. All of them are kept until the match is done with, so that their sum is bounded, too."""
+        """The value of a `let` line. All values are kept until the match is finished, so their sum is also bounded."""
         value = meaning(self._lets[name])(self, world)
         if is_array(value) and value.base is None:
             self._bytes[0] += value.nbytes
@@ -88,8 +88,8 @@ def holds(condition: ast.Expr, names: Bindings, world: World) -> Any:
 
 
 def meaning(expr: ast.Expr) -> Meaning:
-    """What computes an expression: a function of the names of a match and a world. It is made once, and kept with the
-    expression, since a condition is asked at thousands of nodes, and most of them need a few steps for an answer.
+    """The function that computes an expression from the names of a match and a world. It is made once and kept with the
+    expression, since a condition is evaluated at thousands of nodes, and most of these evaluations take a few steps.
     """
     try:
         return expr.meaning
@@ -136,7 +136,7 @@ _TENSOR_FIELDS: Mapping[str, Callable[[World, Any], Any]] = {
 
 
 def _range(expr: ast.Range) -> Meaning:
-    """A range stands only where a position does; as a value it is a slice with its stop excluded."""
+    """A range occurs only in place of a position. Its value is a slice with its stop excluded."""
     first, last = (None if bound is None else meaning(bound) for bound in (expr.start, expr.stop))
 
     def positions(names: Bindings, world: World) -> Any:
@@ -204,7 +204,7 @@ def _call(expr: ast.Call) -> Meaning:
 
 
 def _elements(expr: ast.Expr) -> Meaning:
-    """Of what `all` and `any` ask: two tensors are compared by their elements there, and not asked whether they are one."""
+    """An argument of `all` or `any`: two tensors are compared by their elements there, not by their identity."""
     whole = meaning(expr)
     if not isinstance(expr, ast.Compare) or expr.op not in ("==", "!="):
         return whole
@@ -287,7 +287,7 @@ def _membership(is_positive: bool, left: Meaning, right: Meaning) -> Meaning:
 
 
 def _compare_uses(call: ast.Call, op: str, number: Any) -> Meaning:
-    """`uses(x) == 1` asks for no more readers than that: a tensor with thousands may lose some, and the answer stays."""
+    """`uses(x) == 1` counts only as many readers as it needs, so the answer stays if one of thousands of readers is removed."""
     value, uses = meaning(call.args[0]) if len(call.args) == 1 and type(number) is int else None, meaning(call)
 
     def counted(names: Bindings, world: World) -> Any:
@@ -299,7 +299,7 @@ def _compare_uses(call: ast.Call, op: str, number: Any) -> Meaning:
 
 
 def _settled(value: Any, world: World) -> Any:
-    """A captured tensor in arithmetic or a comparison stands for its constant values."""
+    """The value for arithmetic and comparisons: a captured tensor is replaced by its constant values."""
     return world.array(value) if isinstance(value, world.tensor_class) else value
 
 
@@ -309,8 +309,8 @@ def _logic(expr: ast.Logic) -> Meaning:
 
 
 def _decide(questions: Iterable[tuple[Meaning, Bindings]], world: World, decisive: bool) -> Any:
-    """Kleene's strong logic: one decisive answer settles the result, wherever it stands; else one that fails wins over one
-    that is unknown.
+    """Kleene's strong logic: one decisive answer settles the result, at any position. Otherwise a failing answer wins over an
+    unknown one.
     """
     unknown = False
     failed: Failure | None = None
@@ -360,7 +360,7 @@ def _quantified(expr: ast.Quantified) -> Meaning:
         return UNKNOWN if UNKNOWN in answers else answers.count(True)
 
     def over_some(some: SomeOf, names: Bindings, world: World) -> Any:
-        """Where it is not known which items there are: what is true of none of them is true of none that there are."""
+        """The answer if the set of items is unknown: a condition that holds for no candidate holds for no item."""
         if quantifier != "any":
             return UNKNOWN
         answers = [truth(condition(names.within(name, item), world)) for item in some.items]

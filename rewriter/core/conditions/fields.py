@@ -1,9 +1,9 @@
-"""The fields of a node and of the model, as conditions ask for them: `n.axis`, `model.unsorted_nodes`.
+"""The fields of a node and of the model, as conditions name them: `n.axis`, `model.unsorted_nodes`.
 
-An attribute has its effective value: what the node says, else the schema's default, else what the operator's text prescribes.
+An attribute has its effective value: the node's own, else the schema's default, else the default in the operator's text.
 The last group is missing in `onnx.defs`, which has no default for pads, strides, dilations, perm, kernel_shape and group
-sizes whose default depends on the operands. What finds a fault of the model is outside of the core, with what puts it right
-(`core.whole_model`).
+sizes whose default depends on the operands. The code that finds a fault of the model is outside of the core, next to the code
+that repairs it (`core.whole_model`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rewriter.core.whole_model import repairs
 
 
 def node_field(context: RecordedGraph, node: gs.Node, name: str) -> Any:
-    """What a label's field says: the node's own lists and texts, else an attribute."""
+    """The value of a label's field: one of the node's own lists and texts, else an attribute."""
     if name == "inputs":
         return [tensor if tensor.name else ABSENT for tensor in node.inputs]
     if name == "outputs":
@@ -39,7 +39,7 @@ def node_field(context: RecordedGraph, node: gs.Node, name: str) -> Any:
 
 
 def model_field(context: RecordedGraph, name: str) -> Any:
-    """What `model.NAME` says; of a fault the list of the parts that have it."""
+    """The value of `model.NAME`; for a fault, the list of the parts that have it."""
     if name == "ir_version":
         return context.ir_version
     if name == "opset":
@@ -70,7 +70,7 @@ def read(value: Any) -> Any:
 
 
 def effective(context: RecordedGraph, node: gs.Node, name: str) -> Any:
-    """Explicit value, schema default or computed default; ABSENT when there is none of them, UNKNOWN when it cannot be told."""
+    """Explicit value, schema default or computed default; ABSENT if there is none, UNKNOWN if it cannot be determined."""
     found = explicit(node, name)
     if isinstance(found, gs.Node.AttributeRef):
         return context.doubt(f"attribute {name} of {label(node)} depends on the caller of the function")
@@ -125,7 +125,7 @@ COMPUTED: dict[str, Callable[[RecordedGraph, gs.Node], Any]] = {
 }
 
 
-# How new a format a model needs, by what it uses (onnx.proto names the ir_version that brought each part).
+# The format version that a model needs for the parts that it uses (onnx.proto names the ir_version that brought each part).
 
 LEAST = 3
 """Below it models have no opset imports."""
@@ -179,11 +179,11 @@ def _of_tensors(index: GraphIndex) -> Iterator[int]:
 MODEL_TEXTS = {
     "producer_name": "producer_name", "producer_version": "producer_version", "name": "name", "doc_string": "model_doc_string",
 }  # fmt: skip
-"""Where the graph of a model keeps the texts that rules read and write as `model.doc_string`."""
+"""The attributes of the graph with the texts that rules read and write as `model.doc_string`."""
 
 LASTING = frozenset({"repeated_nodes", "repeated_tensors", "unsorted_nodes", "unnamed_nodes", "odd_names", "missing_imports"})
-"""Faults that only come with something new: where there was none, there is none as long as nodes only go or read other tensors
-that were there.
+"""Faults that only new parts can cause: a model without them stays without them as long as nodes are only removed or read other
+existing tensors.
 """
 
 

@@ -1,6 +1,6 @@
 """Functions of rule expressions that ask the model: its graph, the contents of its tensors, the framework's own file.
 
-`evaluate` calls them by the names of `language.functions`. Each asks the context of the rule, which remembers what was asked.
+`evaluate` calls them by the names of `language.functions`. Each asks the context of the rule, which records the questions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rewriter.core.record import record
 
 
 def obstacle(context: RecordedGraph, domain: str, version: int) -> str:
-    """What speaks against importing another version of a domain for the model as it stands; "" when nothing does."""
+    """Why the model, as it is, cannot import another version of a domain; "" if it can."""
     index = context.index
     was = index.scopes[0].opsets.get(domain, version)
     if index.graph.functions:
@@ -58,7 +58,7 @@ def node_keeps_meaning(node: gs.Node, domain: str, first: int, then: int) -> boo
 def takes_types(
     context: RecordedGraph, node: gs.Node, domain: str, version: int, among: Container[int] = frozenset(DTYPES.values())
 ) -> bool:
-    """Whether a version has the operator for those element types of this node that are known and among the given ones."""
+    """Whether a version has the operator for the known element types of this node that are among the passed ones."""
     from rewriter.core.language.meaning import takes
 
     return all(
@@ -91,7 +91,7 @@ def _dim(context: RecordedGraph, part: Any, at: int) -> Any:
 
 
 def _size(context: RecordedGraph, part: Any, at: Any = None) -> Any:
-    """Product of dimensions; 1 for none. One that is 0 makes the product 0 whatever the others are."""
+    """Product of dimensions; 1 for none. A dimension 0 makes the product 0, even if others are unknown."""
     found = _shape(context, part)
     if found is UNKNOWN:
         return found
@@ -126,14 +126,14 @@ def _producer(context: RecordedGraph, tensor: gs.Tensor) -> str:
 
 LENGTHS = of_form("shape", "size")
 SIGNLESS = having("keeps_sign") | SPREADING | LENGTHS
-"""Operators that make nothing negative of data that are not."""
+"""Operators whose results are not negative if their data are not."""
 
 SIGN_TENSORS = 64
 """How many tensors are looked at for one answer."""
 
 
 def _never_negative(context: RecordedGraph, tensor: gs.Tensor) -> bool:
-    """Whether a tensor is made of lengths and of constants that are not negative; False also where that is not known."""
+    """Whether a tensor is made of lengths and of constants that are not negative; False also if that is not known."""
     pending, seen = [tensor], {id(tensor)}
     while pending:
         part = pending.pop()
@@ -192,9 +192,9 @@ def _known_but_one(context: RecordedGraph, value: Any) -> Any:
 def _reshape_target(context: RecordedGraph, tensor: gs.Tensor, value: list[Any]) -> Any:
     """A constant for Reshape (allowzero=0) that means what the computed shape means.
 
-    A dimension known by name that the input has at the same place becomes 0, which copies it; one other unknown item becomes
-    -1. A target dimension that is 0 can only be kept where the input has 0 at the same place, and beside one nothing may be
-    inferred by -1.
+    A dimension known by name that the input has at the same place becomes 0, which copies it. One other unknown item becomes
+    -1. A target dimension 0 can be kept only if the input has 0 at the same place. A target with a dimension 0 cannot also have
+    a -1.
     """
     context.see(tensor)
     dims = context.facts.shape(tensor) or ()
@@ -288,9 +288,9 @@ FACT_BODIES: dict[str, Callable[..., Any]] = {
 }
 
 
-# Functions of expressions that ask what a tensor holds, whoever computes it and whatever its shape.
+# Functions of expressions about the contents of a tensor, for any producer and any shape.
 #
-# A pattern's `const w` answers this for the operands that it names; these answer it for any matched tensor.
+# A pattern's `const w` gives the contents of the operands that it names. These functions work for any matched tensor.
 
 _LONGEST_CHAIN = 64
 
@@ -377,14 +377,14 @@ CONTENTS_BODIES: dict[str, Callable[..., Any]] = {
 }
 
 
-# Functions of expressions that ask the framework's own file; unknown where there is none, or where it does not tell.
+# Functions of expressions that read the framework's own file. The result is unknown if the file or the fact is missing.
 
 
 def _own_key(context: RecordedGraph, node: gs.Node) -> Any:
-    """The name of the framework node that became this node, as its operator shows; UNKNOWN where it has only got its name.
+    """The name of the framework node that became this node, as its operator shows; UNKNOWN if it only took over its name.
 
-    After a rewrite, a node may have the name of another one: where a scale is folded into a BatchNormalization, the result is
-    called after the multiplication. Asked about an attribute, that one would answer with the default.
+    After a rewrite, a node may have the name of another one: if a scale is folded into a BatchNormalization, the result is
+    named after the multiplication. For an attribute of the node, the multiplication would give the default.
     """
     key = context.source_key(node)
     if key is UNKNOWN or context.source is None:
@@ -484,7 +484,7 @@ SOURCE_BODIES: dict[str, Callable[..., Any]] = {
 }
 
 
-_PAD = "1"  # a dimension of length 1 that stands for no letter
+_PAD = "1"  # a dimension of length 1 that has no letter
 
 
 @record(frozen=True, slots=True)
@@ -495,7 +495,7 @@ class Equation:
     output: str
 
     def layout(self, position: int) -> str:
-        """Letters of an operand as MatMul wants it, `_PAD` where it has none; of a single operand as they are."""
+        """Letters of an operand in the order for MatMul, `_PAD` for a missing one; a single operand keeps its order."""
         if len(self.operands) == 1:
             return _PAD + self.operands[0]
         batch, inner, rows, columns = self._roles()
@@ -506,14 +506,14 @@ class Equation:
         return _PAD + "".join(_PAD if letter in other else letter for letter in shared) + tail
 
     def product(self) -> str:
-        """Letters of what MatMul gives; of a single operand its own."""
+        """Letters of the result of MatMul; for a single operand, its own letters."""
         if len(self.operands) == 1:
             return self.layout(0)
         batch, inner, rows, columns = self._roles()
         return _PAD + batch + inner[1:] + rows[:-1] + columns[:-1] + (rows[-1:] or _PAD) + (columns[-1:] or _PAD)
 
     def _roles(self) -> tuple[str, str, str, str]:
-        """(batch, inner, rows, columns). The last row and column are kept letters where there is one."""
+        """(batch, inner, rows, columns). The last row and column are kept letters if there are any."""
         first, second = self.operands
         batch = "".join(letter for letter in first if letter in second and letter in self.output)
         inner = "".join(letter for letter in first if letter in second and letter not in self.output)
@@ -523,7 +523,7 @@ class Equation:
 
 
 def read(text: str) -> Equation | None:
-    """The equation, or None for what is not made of two matrices: an ellipsis, a letter twice in one operand, three
+    """The equation, or None if it is not a product of two matrices: an ellipsis, a letter twice in one operand, three
     operands.
     """
     left, arrow, right = text.replace(" ", "").partition("->")

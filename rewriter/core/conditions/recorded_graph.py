@@ -1,7 +1,7 @@
-"""What is known of the graph of a run, with a record of what was asked.
+"""The facts about the graph of a run, with a record of the facts that rules asked for.
 
-The record serves two ends: the roots whose rules asked about a tensor are tried again when that tensor changes, and an
-unanswered question is what the audit shows for a rule that did not fire.
+The record has two uses. Roots whose rules asked about a tensor are tried again when that tensor changes. The audit shows an
+unanswered question as the reason why a rule did not fire.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ HasKernel = Callable[["onnx.ModelProto"], "bool | None"]
 
 @record
 class Knowledge:
-    """What is known of a model beside its graph.
+    """The facts about a model in addition to its graph.
 
     Attributes:
-        source: what the framework's own file says.
+        source: the contents of the framework's own file.
         settings: values of rule parameters by (code, name).
         overridable: names of initializers that a caller may override, which are therefore no constants.
-        exporter: who wrote the model; found out from the graph and the source when None.
-        has_kernel: asks the installed runtime about a model of one node (None: there is no such runtime). Rules about kernels
-            that a runtime lacks (`evidence: refused(...)`) fire only where it says no, unless they or the runtime were chosen.
-            None asks nobody.
+        exporter: the exporter of the model; if None, it is determined from the graph and the source.
+        has_kernel: runs a model of one node in the installed runtime (it returns None if there is no such runtime). Rules about
+            kernels that a runtime lacks (`evidence: refused(...)`) fire only if it returns False, unless they or the runtime
+            were chosen. If it is None, no runtime is used.
     """
 
     source: SourceInfo | None = None
@@ -58,15 +58,15 @@ class RecordedGraph:
     Attributes:
         seen: tensors (by id) whose facts were asked for since the last `forget`.
         traced: tensors (by id) whose producer or declaration was asked for since then.
-        counted: tensors whose readers were asked for since then, by id and by how many readers matter: more are all the same.
+        counted: tensors (by id) whose readers were asked for since then, with the count above which all are alike.
         doubts: why something was unknown, in order, since the last `forget`; pairs (reason, remedy).
         gained: tensors (by id) that rules have made outputs of the graph.
-        absent: what was looked for in the whole model and not found, with the `novelty` of the index at that time.
+        absent: parts that were not found in the whole model, with the `novelty` of the index at that time.
         source, settings, exporter, has_kernel: as they were known.
     """
 
     def __init__(self, index: GraphIndex, known: Knowledge = NOTHING_KNOWN, facts: Facts | None = None) -> None:
-        """`facts` are those of the graph, where there are some already."""
+        """`facts` are the facts of the graph, if they exist already."""
         self.index = index
         self.facts = Facts(index, known.overridable) if facts is None else facts
         self.source = known.source
@@ -99,13 +99,13 @@ class RecordedGraph:
         self.seen[id(tensor)] = tensor
 
     def count(self, tensor: gs.Tensor, most: int = sys.maxsize) -> None:
-        """Notes that the readers of a tensor were asked for; that there are more than `most` is one answer, however many."""
+        """Notes that the readers of a tensor were asked for. All numbers above `most` count as one answer."""
         self.counted[id(tensor), most] = tensor
 
     # --- facts -------------------------------------------------------------------------------------------------------------
 
     def shape(self, tensor: gs.Tensor) -> Any:
-        """List of ints, `Symbol`s and UNKNOWN; UNKNOWN as a whole when the rank is."""
+        """List of ints, `Symbol`s and UNKNOWN; just UNKNOWN if the rank is unknown."""
         self.see(tensor)
         found = self.facts.shape(tensor)
         if found is None:
@@ -124,7 +124,7 @@ class RecordedGraph:
         return self.doubt(f"element type of {label(tensor)} is unknown") if not found else DType(found)
 
     def declared(self, tensor: gs.Tensor) -> tuple[Any, Any]:
-        """(element type, shape) as the file declares them, not as they are inferred; UNKNOWN where it says nothing."""
+        """(element type, shape) as the file declares them, not as they are inferred; UNKNOWN if it does not declare them."""
         self.traced[id(tensor)] = tensor
         dtype, shape = self.facts.declared(tensor)
         return (
@@ -171,7 +171,7 @@ class RecordedGraph:
     def opset(self, node: gs.Node | None, domain: str = "") -> Any:
         """Version of a domain in the scope of `node` (the main graph without one).
 
-        A model has ONNX's own domain even where it forgets to say which version; of any other one it imports none then.
+        If ONNX's own domain is not imported, its version is unknown. Any other domain that is not imported has version 0.
         """
         scope = self.index.scopes[0] if node is None else self.index.scope(node)
         found = scope.opsets.get(domain, 0 if domain else None)
@@ -179,7 +179,7 @@ class RecordedGraph:
 
     @property
     def subject(self) -> GuardedModel:
-        """What decides which rules are meant for this model."""
+        """The facts that decide which rules are meant for this model."""
         opsets = {version for scope in self.index.scopes if (version := scope.opsets.get("")) is not None}
         ir_version = getattr(self.index.graph, "ir_version", None)
         return GuardedModel(self.exporter, ir_version, opsets, self.source is not None)
@@ -189,7 +189,7 @@ class RecordedGraph:
         return getattr(self.index.graph, "ir_version", None) or UNKNOWN
 
     def refused(self, nodes: Iterable[gs.Node]) -> Any:
-        """Whether the installed runtime has no kernel for one of these nodes; True where nobody is to be asked."""
+        """Whether the installed runtime has no kernel for one of these nodes; True if no runtime is to be used."""
         if self.has_kernel is None:
             return True
         from rewriter.core.facts.single_node import single_node

@@ -1,11 +1,11 @@
-"""What an expression of a rule can evaluate to, beside plain Python values.
+"""The values of a rule's expressions that are not plain Python values.
 
-bool, int, float, str and lists of them, and NumPy arrays stand for themselves. A captured tensor or a label is the graph's own
-object. Two markers complete them: `UNKNOWN`, the third truth value, and `ABSENT`, an optional operand or attribute that is
-not there. Before a graph is built, a value may also be known in part: `OneOf` some element types, a `Stranger` with known
+bool, int, float, str and lists of them, and NumPy arrays are used as they are. A captured tensor or a label is the graph's own
+object. There are two markers: `UNKNOWN`, the third truth value, and `ABSENT`, an optional operand or attribute that is
+missing. Before a graph is built, a value may also be known in part: `OneOf` some element types, a `Stranger` with known
 traits, `SomeOf` some items.
 
-Most models are judged before NumPy, ONNX or graphsurgeon are imported: they are imported here only where there is an array.
+Most models are checked before NumPy, ONNX or graphsurgeon are imported. They are imported here only if there is an array.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Stranger(Partial):
 
 
 class OneOf(Partial):
-    """One of several element types, given as TensorProto numbers."""
+    """One of several element types, as TensorProto numbers."""
 
     __slots__ = ("dtypes",)
 
@@ -99,7 +99,7 @@ class SomeOf(Partial):
 
 
 class Failure(Exception):
-    """An expression raised: an error in the rule, or a model that the rule did not think of. The rule does not fire."""
+    """An expression raised: an error in the rule, or a model that its author did not expect. The rule does not fire."""
 
 
 MISTAKES = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
@@ -171,9 +171,9 @@ def bounded(value: Any) -> Any:
 
 
 def as_array(value: Any) -> Any:
-    """Known numbers or texts in lists, which may nest, as an array; of other objects NumPy would ask what they are.
+    """Known numbers or texts in lists, which may nest, as an array. NumPy would inspect other objects.
 
-    Raises Failure for what is neither, such as a graph in an attribute of a damaged model, and for lists that differ in length.
+    Raises Failure for other values, such as a graph in an attribute of a damaged model, and for lists that differ in length.
     """
     import numpy as np
 
@@ -230,7 +230,7 @@ def show(value: Any, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-# Arithmetic and comparison of rule values: exact 64-bit integers, lists, arrays, and what is only partly known.
+# Arithmetic and comparison of rule values: exact 64-bit integers, lists, arrays, and partly known values.
 
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -327,7 +327,7 @@ def _lists(op: str, left: Any, right: Any) -> Any:
 
 
 def _each(op: str, pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
-    """Arithmetic item by item; where the items are constants, their sum is bounded while it grows."""
+    """Arithmetic item by item. If the items are constants, their sum is bounded while it grows."""
     found, room = [], Room()
     for one, other in pairs:
         value = arithmetic(op, one, other)
@@ -391,7 +391,7 @@ def compare(op: str, left: Any, right: Any) -> Any:
 
 
 _LISTED = frozenset({int, str, bool, DType})
-"""Kinds of values that a list holds where Python says so."""
+"""Kinds of values for which Python decides whether a list contains them."""
 
 
 def _absent(op: str, left: Any, right: Any) -> Any:

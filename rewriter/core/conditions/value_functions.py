@@ -26,7 +26,7 @@ from rewriter.core.conditions.rule_values import (
     plain,
 )
 
-# Functions of expressions on lists, numbers and texts; a list may hold unknown items, which spoil only what looks at them.
+# Functions of expressions on lists, numbers and texts; unknown items of a list affect only functions that read them.
 
 
 def _sorted(context: RecordedGraph, items: Any) -> Any:
@@ -42,7 +42,7 @@ def _set(context: RecordedGraph, items: Any) -> list[Any]:
 
 
 def _listed(items: Any) -> list[Any]:
-    """What a list or an array holds, one by one; a list takes more than ten times the memory of an array."""
+    """The items of a list or an array, one by one. A list takes more than ten times the memory of an array."""
     if not isinstance(items, np.ndarray):
         return list(items)
     if items.size > LIST_LIMIT:
@@ -115,7 +115,7 @@ def _replace(context: RecordedGraph, text: str, old: str, new: str) -> str:
 
 
 def _glob(context: RecordedGraph, text: str, pattern: str) -> bool:
-    """In time proportional to the product of both lengths, whatever they are."""
+    """Takes time proportional to the product of both lengths, for any pattern."""
     at = place = 0
     star, resumed = -1, 0
     while at < len(text):

@@ -1,4 +1,4 @@
-"""What a condition that does not hold saw: the values of those of its parts that decided it."""
+"""The values that made a condition false or unknown: the values of the parts that decided it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from rewriter.core.language.schema import qualified
 from rewriter.core.language.walk import walk
 from rewriter.core.record import record
 
-# How explanations call what they found: a tensor with who makes it, a value with what matters of it.
+# The texts for tensors and values in explanations: a tensor with its producer, a value with its relevant part.
 
 LONGEST = 120
 SHOWN = 8  # elements of an array, items of a list
 
 
 def node_words(node: gs.Node) -> str:
-    """`Relu 'act1'`, or, where the node has no name, `the Relu that makes 'h'`."""
+    """`Relu 'act1'`, or, if the node has no name, `the Relu that makes 'h'`."""
     if node.name:
         return f"{_op(node)} {node.name!r}"
     output_name = next((tensor.name for tensor in node.outputs if tensor.name), "")
@@ -133,7 +133,7 @@ class Witnessed:
             yield from self._value(expr)
 
     def _inside(self, part: ast.Expr) -> Iterator[str]:
-        """An argument: a comparison of arrays is told by its sides, anything else by its value."""
+        """An argument: a comparison of arrays is shown by its sides, anything else by its value."""
         if isinstance(part, ast.Compare):
             yield from self._decisive(part)
         else:
@@ -147,7 +147,7 @@ class Witnessed:
         if isinstance(expr, ast.ListOf) and all(isinstance(item, ast.Literal) for item in expr.items):
             return
         if expr is not self._condition and expr.span == self._condition.span:
-            return  # from a cell of a table or a define: the text at hand is that of the whole condition
+            return  # from a cell of a table or a define: its span is the whole condition
         try:
             value = evaluate(expr, self._names, self._context)
         except Failure as failure:
@@ -156,7 +156,7 @@ class Witnessed:
         yield f"{self._rule.words(expr.span)} is {value_words(self._worth(value))}"
 
     def _worth(self, value: Any) -> Any:
-        """A captured constant is told by its values."""
+        """The value to show; for a captured constant, its values."""
         if isinstance(value, gs.Tensor) and value.name and self._context.is_constant(value):
             return self._context.array(value)
         return value

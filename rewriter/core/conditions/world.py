@@ -1,8 +1,8 @@
-"""What conditions may ask of a model: of the graph of a run, or of a model of which only the bytes were read.
+"""The facts of a model that conditions can use: a model with the graph of a run, or one whose bytes only were read.
 
-`evaluate` knows values and logic. All that it wants to know of a model it asks a world, and what that one cannot tell is
-UNKNOWN. There are two: `context.Context` answers from a graph and what is known of its tensors; `coarse_world.CoarseWorld`
-knows a node by its kind and a tensor by a set of element types and a rank. So a condition means the same in both.
+`evaluate` has values and logic. It gets all facts about a model from a world; a fact that the world does not have is UNKNOWN.
+There are two worlds: `context.Context` uses a graph and the facts about its tensors. `coarse_world.CoarseWorld` knows a node by
+its kind and a tensor by a set of element types and a rank. So a condition means the same in both.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Implementation = Callable[..., Any]
 
 
 class World(Protocol):
-    """A model that is asked.
+    """A model in which conditions are evaluated.
 
     Attributes:
-        functions: what a condition may call here, by name.
-        tensor_class, node_class: what captures and labels stand for.
-        is_coarse: what is unknown here may be known, or an error, in the graph.
+        functions: the functions that a condition may call here, by name.
+        tensor_class, node_class: the types of captures and labels.
+        is_coarse: whether an unknown fact can be known, or an error, in the graph.
     """
 
     @property
@@ -53,7 +53,7 @@ class World(Protocol):
     def opset(self, node: Any, domain: str = "") -> Any: ...
 
     def array(self, tensor: Any) -> Any:
-        """The values of a constant. Raises Failure for what is none."""
+        """The values of a constant. Raises Failure for other tensors."""
 
     def use_count(self, tensor: Any, most: int) -> Any: ...
     def is_same(self, one: Any, other: Any) -> Any:
@@ -65,10 +65,10 @@ class World(Protocol):
 
 
 def prepared(function: ExpressionFunction, body: Implementation) -> Implementation:
-    """A function as expressions call it: with its arguments as their declared types want them.
+    """A function as expressions call it, with its arguments converted to their declared types.
 
-    Where an array is due, a captured constant is read and a list of known numbers becomes one; an unknown argument makes the
-    result unknown without a call.
+    For an array argument, a captured constant is read, and a list of known numbers becomes an array. An unknown argument makes
+    the result unknown without a call.
     """
     if function.name in OF_ABSENT:
         return body
@@ -85,7 +85,7 @@ def prepared(function: ExpressionFunction, body: Implementation) -> Implementati
             if value is UNKNOWN:
                 return UNKNOWN
             position = number if number < last else last
-            if not (takes_tensor[position] and isinstance(value, tensor)):  # what most functions are asked about
+            if not (takes_tensor[position] and isinstance(value, tensor)):  # most arguments are tensors
                 value = _argument(kinds[position], number, value, world)
                 if value is UNKNOWN:
                     return UNKNOWN

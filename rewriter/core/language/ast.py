@@ -1,7 +1,7 @@
 """The abstract syntax of a rule file.
 
-Everything behind the parser (checks, formatter, engine) works on these frozen records and on nothing else, so that a rule is
-plain data: comparable, hashable where its parts are, and free of behaviour that a stranger's file could trigger.
+Everything behind the parser (checks, formatter, engine) works only on these frozen records, so that a rule is
+plain data: comparable, hashable if its parts are, and free of behaviour that a stranger's file could trigger.
 
 Every record carries the `Span` of the text that it was read from; line and column are computed from it only when a message
 needs them.
@@ -16,7 +16,7 @@ from typing import Literal as OneOf
 
 from rewriter.core.record import record
 
-# The records of expressions: what stands in `where`, `let`, attribute values, edits and constants.
+# The records of expressions, which occur in `where`, `let`, attribute values, edits and constants.
 
 
 @record(frozen=True, slots=True)
@@ -31,8 +31,8 @@ NOWHERE = Span(0, 0)
 
 
 class Expression:
-    """What all expressions have beside their fields: room for the function that computes one (`conditions.evaluate.meaning`),
-    which is made when it is first asked for and is no part of what the expression says.
+    """All expressions have, in addition to their fields, a slot for the function that computes them
+    (`conditions.evaluate.meaning`). The function is made when it is first needed and is not part of the expression's content.
     """
 
     __slots__ = ("meaning",)
@@ -155,7 +155,7 @@ class Quantified(Expression):
 Expr = Literal | Name | Field | Range | Index | ListOf | Call | Unary | Binary | Compare | Logic | Choice | Quantified
 
 
-# The records of patterns: what stands in `match`, of nodes and of the model's interface.
+# The records of patterns: the contents of `match`, for nodes and for the model's interface.
 
 
 @record(frozen=True, slots=True)
@@ -176,9 +176,9 @@ class Op:
 class AttrPattern:
     """`axis=1` / `axis=a` (equals), `spatial` (present), `!count_include_pad` (absent), `axes~a` (either).
 
-    With `either` it is an attribute, or the constant operand that later opsets have in its place; only rules as they are
-    written have it (`expand/rule_forms.py`). With `equals`, a `Name` that nothing bound before binds the effective value;
-    every other expression is compared with it.
+    `either` is an attribute, or the constant operand that later opsets have in its place. Only rules as they are written have
+    it (`expand/rule_forms.py`). With `equals`, a `Name` that is not bound yet binds the effective value. Every other
+    expression is compared with the effective value.
     """
 
     name: str
@@ -229,7 +229,7 @@ class Variadic:
 
 @record(frozen=True, slots=True)
 class ConstPattern:
-    """`{2.0}`, `{[0]}`, `int64{0}`: a compile-time constant equal to this value (and of this element type when given)."""
+    """`{2.0}`, `{[0]}`, `int64{0}`: a compile-time constant equal to this value (and of this element type, if written)."""
 
     value: Expr
     dtype: str | None = None
@@ -249,9 +249,9 @@ class Output:
 class NodePattern:
     """`[label] outs = ordered? (A | B)<attrs>(ins, ...)`; nested operands have no outputs of their own.
 
-    Only rules as they are written have the last three (`expand/variants.py`): `maybe` the node is there, or its first operand
-    stands for it; a `chain` `Mul*(a, b, c)` is the product in any grouping; `others` are further nodes of which one may be
-    there instead, `h = P | Q`.
+    Only rules as they are written have the last three fields (`expand/variants.py`). With `maybe`, the node can be missing;
+    its first operand then takes its place. A `chain` `Mul*(a, b, c)` is the product in any grouping. `others` are the
+    alternative nodes of `h = P | Q`.
     """
 
     ops: tuple[Op, ...]
@@ -302,7 +302,7 @@ class Match:
     span: Span = NOWHERE
 
 
-# The records of rewrites: what a statement of a `rewrite` block makes, changes or takes away.
+# The records of rewrites: the parts that a statement of a `rewrite` block makes, changes or removes.
 
 
 @record(frozen=True, slots=True)
@@ -333,7 +333,7 @@ class Absent:
 
 @record(frozen=True, slots=True)
 class AttrSet:
-    """`axis=1`; with `either` (`axes~[1]`, only in rules as they are written) an operand where the opset has that instead."""
+    """`axis=1`; with `either` (`axes~[1]`, only in rules as they are written) an operand if the opset has that instead."""
 
     name: str
     value: Expr
@@ -352,9 +352,9 @@ class AttrCopy:
 
 @record(frozen=True, slots=True)
 class Build:
-    """`[label] outs = Op<attrs>(ins)`: a new node. Nested in an operand it has no outputs and stands for its single output.
+    """`[label] outs = Op<attrs>(ins)`: a new node. Nested in an operand it has no `outs` and means its single output.
 
-    With `outlined`, the node calls a local function, of which the nodes that made the outputs are the body.
+    With `outlined`, the node calls a local function whose body are the nodes that made the outputs.
     """
 
     outputs: tuple[Output, ...]
@@ -380,8 +380,9 @@ class Redirect:
 
 @record(frozen=True, slots=True)
 class Place:
-    """What an edit or a deletion names: `n`, `n.attr`, `n.inputs[i]`, `n.op`, `x.dtype`, `x.shape[i]`, `model.ir_version`.
+    """The part that an edit or a deletion names.
 
+    One of `n`, `n.attr`, `n.inputs[i]`, `n.op`, `x.dtype`, `x.shape[i]`, `model.ir_version`.
     `field` None is the bare name; `index` is set for `inputs[i]`, `outputs[i]`, `shape[i]` and `model.opset["domain"]`.
     """
 
@@ -417,7 +418,7 @@ class Inline:
 
 @record(frozen=True, slots=True)
 class Mend:
-    """`mend model.unsorted_nodes`: puts right all faults of one kind; `FAULTS` has the kinds."""
+    """`mend model.unsorted_nodes`: repairs all faults of one kind. `FAULTS` lists the kinds."""
 
     base: str
     fault: str
@@ -442,7 +443,7 @@ class Each:
 
 @record(frozen=True, slots=True)
 class AddOutput:
-    """`output t`: the model gives out a tensor of its main graph, too."""
+    """`output t`: a tensor of the main graph also becomes an output of the model."""
 
     name: str
     span: Span = NOWHERE
@@ -497,9 +498,9 @@ class Kind:
 
 @record(frozen=True, slots=True)
 class Evidence:
-    """What makes a repair certain: `refused`, `refused(onnxruntime)`, `contradiction`, `source`, `exporter`, `guess`.
+    """Why a repair is certain: `refused`, `refused(onnxruntime)`, `contradiction`, `source`, `exporter`, `guess`.
 
-    `runtime` is the runtime that refuses the model, "" where the specification does.
+    `runtime` is the runtime that rejects the model, "" if the specification forbids it.
     """
 
     name: str
@@ -547,7 +548,7 @@ class Test:
 
     Texts are ONNX text format; `after` None means that the rule must not fire. `source` is a JSON table of source information
     ({"node": {"attr": value}}), `settings` are parameter values. A `twin` is a correct model of the rule's exporter, as close
-    to the pattern as possible. `beside` are codes of rules that run together with this one.
+    to the pattern as possible. `beside` are the codes of the rules that run together with this one.
     """
 
     title: str
@@ -584,8 +585,8 @@ class Table:
 class Row:
     """The row of a table that a rule comes from: (column, cell) in the order of the columns.
 
-    `others_span` are the parts of the written rule that are not this row's: the table, and tests of other rows. `doc` is what
-    the table says before the doc comment of the rule, as `///` lines.
+    `others_span` are the parts of the written rule that are not this row's: the table, and tests of other rows. `doc` is
+    the table's text before the doc comment of the rule, as `///` lines.
     """
 
     cells: tuple[tuple[str, str], ...]
@@ -598,9 +599,9 @@ class Row:
 class Rule:
     """One rule as it was written. `doc` holds the lines of its `///` comment without the marks.
 
-    A rule with a `table` stands for one rule a row, each of which knows its `row` and is in all else a rule like others. One
-    whose pattern has a choice (`maybe`, `P | Q`, `Mul*`, `axes~a`) stands for several patterns: its `variants`, each a rule
-    without doc comment and tests; by itself it has the pattern of the first.
+    A rule with a `table` is short for one rule per row. Each of these has its `row` and is otherwise an ordinary rule. A rule
+    whose pattern has a choice (`maybe`, `P | Q`, `Mul*`, `axes~a`) is short for several patterns: its `variants`, each a rule
+    without doc comment and tests. The rule itself has the pattern of the first variant.
     """
 
     code: str
@@ -636,9 +637,9 @@ class Define:
 
 @record(frozen=True, slots=True)
 class RuleFile:
-    """All rules of one file, in its order: those that run, where each row of a table is one, and those that are `written`.
+    """All rules of one file, in its order: the rules that run (one for each row of a table), and the rules as `written`.
 
-    `defines` are its own, `shared` those that its rules may call besides, from files of defines.
+    `defines` are the file's own. `shared` come from files of defines; its rules may also call them.
     """
 
     path: str

@@ -1,12 +1,12 @@
-"""What conditions demand, in one normal form.
+"""The demands of conditions, in one normal form.
 
-Lint asks whether two rules exclude or imply each other, the engine what a model must have for a rule to fire anywhere, and the
-verification which instances to draw. All of them read claims: a term, and the values that it may have.
+Lint needs to know whether two rules exclude or imply each other, the engine what a model must have for a rule to fire anywhere,
+and the verification which random models to draw. All of them read claims: a term, and the values that it may have.
 
-A term is an expression as a plain tuple in which names are replaced by what they stand for, since two conditions of two rules
-can be held against each other only when they speak of the same things. A tensor is a `TermRef` of its pattern, a label the
-`TermRef` of a node, a captured attribute `("attr", node, name)`, and `let` names are written out. Constants are themselves;
-everything else is `(head, part, ...)`. A name that nobody explained stays `("opaque", side, name)`.
+A term is an expression as a plain tuple in which names are replaced by their meanings, since conditions of two rules can be
+compared only if they refer to the same things. A tensor is a `TermRef` of its pattern, a label the `TermRef` of a node, a
+captured attribute `("attr", node, name)`, and `let` names are written out. Constants are themselves; everything else is
+`(head, part, ...)`. A name without a known meaning stays `("opaque", side, name)`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rewriter.core.record import field, record, replace
 Term = Any
 """A constant (bool, number, text, None), `TermRef`, or a tuple (head, term, ...). Element types are `("element", name)`."""
 
-TERM_LIMIT = 400  # parts of a term; `let` names multiply, and a larger one is compared with nothing
+TERM_LIMIT = 400  # parts of a term; `let` names multiply, and larger terms are not compared
 ABSENT_TERM: Term = ("absent",)
 
 
@@ -42,7 +42,7 @@ class TermRef:
 
 @record(slots=True)
 class TermNames:
-    """What the names of one rule stand for. `lets` are written out when they are met."""
+    """The meanings of the names of one rule. `lets` are written out when they are met."""
 
     side: str
     known: dict[str, Term] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class TermNames:
         return ("if", self.term(expr.then), self.term(expr.test), self.term(expr.other))
 
     def _quantified(self, expr: ast.Quantified) -> Term:
-        """What the item is called makes no difference."""
+        """The name of the item makes no difference."""
         over, outer = self.term(expr.over), self.known
         depth = sum(isinstance(term, tuple) and term[0] == "item of" for term in outer.values())
         self.known = {**outer, expr.name: ("item of", depth)}
@@ -117,7 +117,7 @@ _TERMS: Mapping[type, Callable[[TermNames, Any], Term]] = {
 
 
 def name_of(term: Term) -> str | None:
-    """The name that a term is, where nobody explained it."""
+    """The name of a term that is a name without a known meaning."""
     return str(term[2]) if isinstance(term, tuple) and term[0] == "opaque" else None
 
 
@@ -251,7 +251,7 @@ _FOLDS: Mapping[str, Callable[[Term], Term]] = {
 }  # fmt: skip
 
 
-# Conditions as alternatives of plain facts, and what can be told of them without a model.
+# Conditions as alternatives of plain facts, and what follows from them without a model.
 #
 # A `where` line becomes claims: a term and the values that it may have. Two rules exclude each other when no choice of their
 # alternatives leaves every term a value; one implies the other when its facts leave the other's terms no freedom. Everything
@@ -318,7 +318,7 @@ FALSE = Domain(only=frozenset({False}))
 
 @record(frozen=True, slots=True)
 class Claim:
-    """A term and its possible values; `maybe` holds also where the term is unknown. `("cmp", a, b)` has values of "<=>"."""
+    """A term and its possible values. `maybe` also holds if the term is unknown. `("cmp", a, b)` has values of "<=>"."""
 
     term: Term
     domain: Domain
@@ -352,7 +352,7 @@ def alternatives(conditions: Iterable[ast.Expr], names: TermNames) -> list[Branc
 
 
 def claims_of(term: Term, truth: bool = True, maybe: bool = False) -> list[Branch]:
-    """The alternatives of one condition that is to be true, or false; nothing is said of one that has too many."""
+    """The alternatives of one condition that is to be true, or false. A condition with too many alternatives makes no claim."""
     head = term[0] if isinstance(term, tuple) else ""
     if head == "not":
         return claims_of(term[1], not truth, maybe)
@@ -394,7 +394,7 @@ def _unchanged(term: Term) -> Term:
 
 
 def normal(claim: Claim, change: Callable[[Term], Term] = _unchanged) -> Claim | bool:
-    """The claim in other words: `change` replaces its terms. True or false when nothing is left to ask."""
+    """The claim in other words: `change` replaces its terms. True or false if that decides it."""
     term = claim.term
     if isinstance(term, tuple) and term[0] == "cmp":
         one, other = change(term[1]), change(term[2])
@@ -458,7 +458,7 @@ def facts_of(claims: Iterable[Claim | bool]) -> dict[Term, Domain]:
 
 
 def _spread(hard: dict[Term, Domain]) -> dict[Term, Domain]:
-    """Lets terms that are said to be equal have their values in common, and single values differ where terms do."""
+    """Terms that are claimed to be equal share their possible values. If terms differ, so do their single values."""
     known = dict(hard)
     for term, domain in hard.items():
         if not (isinstance(term, tuple) and term[0] == "cmp"):

@@ -1,7 +1,7 @@
-"""The table of a rule: its columns and rows, and what is wrong with them.
+"""The table of a rule: its columns and rows, and their errors.
 
-The grammar takes the cells one by one. Which of them are a row is told by the lines: a row begins on a line of its own, with
-its code, and may go on below. So a cell that is missing is told of the row that misses it.
+The grammar reads the cells one by one. The lines decide which cells are a row: a row begins on a line of its own, with its
+code, and may go on below. So a missing cell is reported for its row.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from rewriter.core.language.ast import NOWHERE, Cell, Row, Rule, Span, Table
 from rewriter.core.language.diagnostics import Diagnostic, suggest
 from rewriter.core.record import field, record
 
-# A row of a table becomes the text of the rule that it stands for.
+# A row of a table becomes the text of a rule.
 #
-# `@name` is replaced by what the row has in that column: as it is in the rule, and without its quotes in doc comments, strings
-# and test texts. What comes out is a rule without a table, which is parsed like any other. So a table can say nothing that
-# could not be said without, and nothing behind the parser knows tables; places are carried back to where the text was written.
+# `@name` is replaced by the row's cell in that column: as it is in the rule, and without its quotes in doc comments, strings
+# and test texts. The result is a rule without a table, which is parsed like any other. So every rule of a table can also be
+# written without one, and only the parser knows tables. Places are mapped back to where the text was written.
 
 _TEXTS = re.compile(r'"(?:[^"\\\n]|\\.)*"|///[^\n]*|#[^\n]*|~~~[\s\S]*?~~~|@[A-Za-z_][A-Za-z0-9_]*')
 _COLUMN_USE = re.compile(r"@([A-Za-z_][A-Za-z0-9_]*)")
@@ -33,7 +33,7 @@ LONGEST_COMMENT = 2000
 
 @record(frozen=True)
 class Mention:
-    """`@name` in the text of a rule; `quoted` where it stands within a text, and is replaced by a cell without quotes."""
+    """`@name` in the text of a rule. It is `quoted` if it is within a text; the cell then replaces it without quotes."""
 
     name: str
     span: Span
@@ -61,7 +61,7 @@ class FilledText:
         return "".join(self.pieces)
 
     def place(self, span: Span) -> Span:
-        """Where the text was written that stands here at a span; what was filled in stands where it is mentioned."""
+        """The place in the file of a span of this text. Text from a cell has the place of its mention."""
         if not span.end or not self.starts:
             return NOWHERE
         first, last = self._piece(span.start), self._piece(max(span.start, span.end - 1))
@@ -74,7 +74,7 @@ class FilledText:
 
 
 def mentions(text: str, start: int, end: int) -> list[Mention]:
-    """Every `@name` of a text, in its order; those of comments do not count."""
+    """Every `@name` of a text, in its order, except in comments."""
     found = []
     for match in _TEXTS.finditer(text, start, end):
         mark = match[0][0]
@@ -92,17 +92,17 @@ def fill(
     """The text of one row.
 
     Args:
-        text: that of the file.
-        whole: where the rule stands.
+        text: the text of the file.
+        whole: the span of the rule.
         marks: the mentions of columns in it.
         cells: column to cell.
-        changes: what else is replaced: the table, tests of other rows, the code.
+        changes: other replacements: the table, tests of other rows, the code.
     """
     edits = [*changes, *((mark.span, _written(cells[mark.name], mark.quoted)) for mark in marks if mark.name in cells)]
     filled = FilledText()
     at = whole.start
     for span, new in sorted(edits, key=lambda edit: edit[0].start):
-        if span.start < at:  # within what was left out
+        if span.start < at:  # within a part that was left out
             continue
         filled.add(text[at : span.start], Span(at, span.start), verbatim=True)
         filled.add(new, span)
@@ -112,12 +112,12 @@ def fill(
 
 
 def filled_words(text: str, row: Row) -> str:
-    """A piece of a rule as a row says it."""
+    """A piece of a rule with the cells of a row."""
     return fill(text, Span(0, len(text)), mentions(text, 0, len(text)), dict(row.cells), ()).text
 
 
 def row_text(text: str, rule: Rule, row: Row) -> str:
-    """The rule of a row as it would be written without a table; `text` is that of its file."""
+    """The rule of a row as it would be written without a table. `text` is the text of its file."""
     whole = rule.span
     head = _HEAD.search(text, whole.start, whole.end)
     assert head is not None
@@ -136,12 +136,12 @@ def _with_comment(text: str, span: Span) -> Span:
 
 
 def unquoted(cell: str) -> str:
-    """What a cell says as a text."""
+    """The text of a cell, without quotes."""
     return _ESCAPE.sub(r"\1", cell[1:-1]) if cell.startswith('"') else cell
 
 
 def _written(cell: str, quoted: str) -> str:
-    """A cell as it stands in the rule, in a string, or in a comment or test."""
+    """A cell as it is written in the rule, in a string, or in a comment or test."""
     if quoted == '"':
         return cell[1:-1] if cell.startswith('"') else cell
     return unquoted(cell) if quoted else cell
@@ -149,7 +149,7 @@ def _written(cell: str, quoted: str) -> str:
 
 CODE, SLUG, TITLE = "code", "slug", "title"
 HEAD = (CODE, SLUG, TITLE)
-"""Columns that say what a row is called; the others are for what the rule says."""
+"""Columns for the names of a row. The other columns fill in parts of the rule."""
 
 _CODE = re.compile(r"[A-Z]+[0-9]+")
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -157,7 +157,7 @@ _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def as_table(text: str, cells: Sequence[Cell], span: Span) -> Table:
-    """The cells of a table as its columns and rows; `span` is all of the table, and `text` that of the file."""
+    """The cells of a table as its columns and rows. `span` covers the whole table, `text` is the text of the file."""
     lines: list[list[Cell]] = []
     for cell in cells:
         if lines and "\n" not in text[lines[-1][-1].span.end : cell.span.start]:
@@ -193,7 +193,7 @@ def row_docs(table: Table, row: Sequence[Cell]) -> list[Cell]:
 
 
 def table_problems(table: Table, code: Cell, params: Sequence[str]) -> list[Diagnostic]:
-    """What is wrong with a table by itself; `code` is that of the rule's head, `params` are the names of its parameters."""
+    """The errors of a table by itself. `code` is the code in the rule's head, `params` are the names of its parameters."""
     return [*_columns(table, params), *_rows(table, code), *_docs(table)]
 
 
@@ -257,7 +257,7 @@ def _docs(table: Table) -> Iterator[Diagnostic]:
 
 
 def _names(row: Sequence[Cell], names: Sequence[str]) -> Iterator[Diagnostic]:
-    """What a row calls itself."""
+    """The errors in the slug and the title of a row."""
     for name, cell in zip(names, row, strict=True):
         if name == SLUG and not _SLUG.fullmatch(cell.text):
             helps = ("write small letters with hyphens: drop-dropout",)
@@ -267,7 +267,7 @@ def _names(row: Sequence[Cell], names: Sequence[str]) -> Iterator[Diagnostic]:
 
 
 def unknown_column(name: str, names: Sequence[str], span: Span) -> Diagnostic:
-    """What is said of `@name` when the table has no such column, or the rule no table (no names)."""
+    """The error for `@name` if the table has no such column, or if the rule has no table (no names)."""
     near = suggest(name, names)
     if not names:
         helps = ("only an operator that is a parameter is written so: param op: op",)

@@ -1,4 +1,4 @@
-"""What the compiler says about a rule file: one record a finding, and its picture in the manner of rustc.
+"""The compiler's messages about a rule file: one record per finding, and its picture in the manner of rustc.
 
 A `Diagnostic` is plain data with character offsets; lines, columns and carets are worked out here, from a `SourceText`, when it
 is shown. Everything echoed from a file is escaped first, so that no rule file can write to a terminal.
@@ -38,9 +38,9 @@ class Related:
 
 @record(frozen=True)
 class Diagnostic:
-    """One finding. `label` stands beside the carets, `notes` give facts, `helps` what to do; codes `W...` are warnings.
+    """One finding. `label` is printed next to the carets. `notes` are facts, `helps` say what to do. Codes `W...` are warnings.
 
-    `related` are further places; they are shown below the first one.
+    `related` are further places, which are shown below the first one.
     """
 
     code: str
@@ -67,7 +67,7 @@ class SourceText:
 
     @property
     def text(self) -> str:
-        """Where it was given as a way to read it, that may raise what reading raises."""
+        """The text. If the constructor got a function that reads it, this can raise the errors of that function."""
         if not isinstance(self._text, str):
             self._text = self._text()
         return self._text
@@ -244,7 +244,7 @@ def _window(widths: list[int], start: int, stop: int) -> tuple[int, int]:
 
 
 def _cells(line: str) -> list[tuple[str, int]]:
-    """What is shown for each character of a line, and how many columns it takes."""
+    """The picture of each character of a line, and the number of its columns."""
     if line.isascii() and line.isprintable():
         return [(c, 1) for c in line]
     cells: list[tuple[str, int]] = []

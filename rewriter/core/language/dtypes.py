@@ -1,7 +1,7 @@
 """The element types of ONNX under the names that its text format uses; in expressions these names are reserved words.
 
-The numbers are those of `TensorProto.DataType`, which counts from 1 in this order. They are written down here because importing
-onnx costs more than reading a rule file.
+The numbers come from `TensorProto.DataType`, which counts from 1 in this order. They are repeated here because importing onnx
+takes longer than reading a rule file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The closed tables of what rules may ask for: functions that expressions call, with their static types, and faults that a
-model as a whole can have, which a rule asks as `model.NAME` and puts right with `mend model.NAME`.
+"""The closed tables of functions and faults for rules: functions that expressions call, with their static types, and faults of
+a whole model, which a rule reads as `model.NAME` and repairs with `mend model.NAME`.
 
-A rule file can call these and nothing else: that is what makes it data. The checks read the types here, and the documentation
-the words; what the functions compute stands in `core/conditions`, and how a fault is found and put right in `repairs`, each
-under its name here.
+A rule file can call only these, so rule files are data. The checks read the types here, and the documentation the texts. The
+functions are implemented in `core/conditions`. The code that finds and repairs a fault is in `repairs`. Both use the names of
+these tables.
 
 Types of arguments and results are words: bool, int, float, number, string, ints (list of int), list, dtype, array (a constant
 known while rewriting), tensor (a value of the graph), tensors (`*parts`), node (a label), any; `a|b` accepts either. A
@@ -11,7 +11,7 @@ captured constant (`const w`) is a tensor and an array at once. Four words descr
 when all arguments are scalars and an array otherwise, `truths` likewise a bool or an array, `reduced` is a number for a single
 argument, and `same` is the type of the first argument.
 
-A fault is asked for as a list of names, empty where there is nothing wrong.
+The value of a fault is a list of names, which is empty if the model does not have the fault.
 """
 
 from __future__ import annotations
@@ -189,17 +189,17 @@ FUNCTIONS: Mapping[str, ExpressionFunction] = MappingProxyType(
 """Name → function."""
 
 OF_ABSENT = frozenset({"known", "known_but_one", "maybe", "default", "present", "matched"})
-"""What can be asked of an operand or a value that is not there, or not known."""
+"""Functions that also have a result for an operand or a value that is missing or unknown."""
 
 SOURCE_FUNCTIONS = frozenset(
     {"source", "source_op", "source_input", "source_index", "source_is_output", "source_outputs", "source_nodes", "source_has"}
 )
-"""What only the framework's own file can answer."""
+"""Functions that need the framework's own file."""
 
 
 @record(frozen=True, slots=True)
 class Fault:
-    """One kind of fault. `interface`: to put it right changes what callers of the model see."""
+    """One kind of fault. `interface`: the repair changes the interface for callers of the model."""
 
     name: str
     doc: str
@@ -285,4 +285,4 @@ FAULTS: Mapping[str, Fault] = MappingProxyType({fault.name: fault for fault in _
 MODEL_FACTS: Mapping[str, str] = MappingProxyType(
     {"least_ir_version": "the lowest ir_version that has all that the model uses"},
 )
-"""What can be asked of the model beside its own fields and faults: whole numbers."""
+"""Integer properties of the model, in addition to its own fields and faults."""

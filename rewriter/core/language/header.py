@@ -1,6 +1,6 @@
-"""What a rule's header says, with the defaults filled in.
+"""The keys of a rule's header, with the defaults filled in.
 
-Reading is tolerant: what is malformed counts as not written here and is reported by `check_header`.
+Reading is tolerant: a malformed key counts as absent here, and `check_header` reports it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SAME_NUMBERS = ("exact", "approx", "repair")
 EVIDENCE = ("refused", "contradiction", "source", "exporter", "guess")
 ONCE = ("model", "node")
 RUNTIMES = ("onnxruntime",)
-"""Runtimes that `refused(...)` may name: those that the guard can ask."""
+"""Runtimes that `refused(...)` may name: the guard can run them."""
 SEVERITIES = ("error", "warning", "info")
 PHASES = ("interface", "repair", "canonical", "optimize", "cleanup")
 PHASE_OF_KIND: Mapping[str, str] = MappingProxyType(
@@ -28,11 +28,11 @@ PHASE_OF_KIND: Mapping[str, str] = MappingProxyType(
 
 @record(frozen=True)
 class Header:
-    """The header of one rule. `opset` and `ir` are ranges of versions; `opset` always has a beginning. `unverified` says why
-    running the rule cannot show that it is right. `default` is whether the rule runs by default, which one with `targets` or
-    with `evidence: guess` never does, and `on_target` whether it runs as soon as one of its targets is chosen. `evidence` is
-    what makes a repair certain, None for the other kinds; `question` is what only a person can answer about a guess. `replaces`
-    are codes of rules that it took the place of. `once` is "model" or "node": where it fires but once.
+    """The header of one rule. `opset` and `ir` are ranges of versions; `opset` always has a beginning. `unverified` is the
+    reason why running the rule cannot show that it is correct. `default` is whether the rule runs by default; a rule with
+    `targets` or with `evidence: guess` never does. `on_target` is whether it runs if one of its targets is chosen. `evidence`
+    is the evidence of a repair, None for the other kinds. `question` is the question to a person about a guess. `replaces` are
+    the codes of the rules that this one replaced. `once` is "model" or "node": the rule fires once in a model, or at a node.
     """
 
     kind: ast.Kind
@@ -57,7 +57,7 @@ class Header:
 
 
 def read_header(meta: Iterable[ast.MetaItem]) -> Header:
-    """The header's items with defaults: kind exact, opset 7.., severity and phase by kind, what runs by kind and severity."""
+    """The header's items with defaults: kind exact, opset 7.., severity and phase by kind, `default` by kind and severity."""
     items = {item.key: item.value for item in meta}
     kind = items.get("kind")
     if not isinstance(kind, ast.Kind) or kind.name not in KINDS:

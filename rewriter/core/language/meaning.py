@@ -1,8 +1,8 @@
 """Whether a node means the same at another version of its operator domain.
 
-Nearly every operator has a new version every few opsets, mostly since more element types are allowed. Where the schemas of two
-versions show no other difference that a node could notice, and the tables below know of none that schemas do not show, the
-node means the same. All doubt means that it does not.
+Nearly every operator has a new version every few opsets, mostly since more element types are allowed. If the schemas of two
+versions show no other difference that affects a node, and the tables below list none that schemas do not show, the node means
+the same. In all doubtful cases the answer is no.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ADDED: Mapping[str, frozenset[str]] = MappingProxyType(
         "TreeEnsembleRegressor": frozenset(_AS_TENSOR | {"target_weights_as_tensor"}),
     }
 )
-"""Attributes of ONNX's operators for other models that came later and whose absence means what the operator did before."""
+"""Attributes of later versions of ONNX's operators. Without them the operator behaves as in the versions before."""
 
 _CHANGED: Mapping[str, frozenset[int]] = MappingProxyType(
     {
@@ -44,7 +44,7 @@ def keeps_meaning(op: str, domain: str, written: Collection[str], inputs: int, o
     """Whether a node means the same in two versions of its domain, in either order. Element types are not looked at.
 
     Args:
-        op, domain: the operator; of one without a schema nothing is known, and no version changes it.
+        op, domain: the operator; one without a schema counts as the same in all versions.
         written: names of the attributes that the node has.
         inputs, outputs: how many it has, without omitted ones at the end.
         first, then: the versions.
@@ -67,7 +67,7 @@ def keeps_meaning(op: str, domain: str, written: Collection[str], inputs: int, o
 
 @cache
 def _same(op: str, domain: str, first: int, then: int, written: frozenset[str], inputs: int, outputs: int) -> bool:
-    """Whether a node notices nothing of one step from a version to the next."""
+    """Whether a node means the same in a version and the next one."""
     old, new = schema.schema(op, domain, first), schema.schema(op, domain, then)
     if old is None or new is None or new.since in _CHANGED.get(new.name, ()) or new.deprecated:
         return False
@@ -108,8 +108,8 @@ def type_variables(op: str, domain: str, version: int) -> tuple[tuple[str, ...],
 
 @cache
 def takes(op: str, domain: str, version: int, outputs: bool, position: int, kind: int | str) -> bool:
-    """Whether an operator takes (or, with `outputs`, gives) tensors of an element type at a position, or what ONNX calls
-    `seq(tensor(float))`.
+    """Whether an operator allows tensors of an element type as input (or, with `outputs`, as output) at a position. `kind` can
+    also be a type such as `seq(tensor(float))`.
     """
     found = schema.registered_at(op, domain, version)
     formals = () if found is None else found.outputs if outputs else found.inputs

@@ -1,8 +1,8 @@
-"""What is known of ONNX's operators beside what their schemas say: one row an operator, or for operators that are alike.
+"""Facts about ONNX's operators that their schemas do not have: one row per operator, or for similar operators.
 
-Facts, conditions, repairs and proofs ask here what an operator is like, and none of them lists operators by itself, so that a
-new operator is known to all of them by its row. Rules are referred to by name: the functions are in the modules that apply
-them, which import much more than this one.
+Facts, conditions, repairs and proofs look operators up here and have no lists of their own. So they all know a new operator
+by its row. Rules are referred to by name, because their functions are in the modules that apply them, which import much more
+than this one.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ CASTS_BY_NUMBER = 6
 
 @record(frozen=True, slots=True)
 class Traits:
-    """What an operator is like, in all its versions.
+    """The properties of an operator, in all its versions.
 
     Attributes:
-        shape: by which rule the shape of its first output follows: the name of a function in `facts/shape_rules.py`, and the
-            key to what else is the same for operators of this form: their ranks, how they are mended, how they are tried.
-        dtype: element type of its outputs: "first" or "second" operand's, "bool", "int64", or an attribute that names it;
-            where that is not written it is float, or what `prose` says.
-        computes: by which rules values follow, where the form does not tell: names in `facts/value_rules.py` and
+        shape: the rule for the shape of its first output: the name of a function in `facts/shape_rules.py`. It is also the key
+            to everything else that operators of this form share: their ranks, their repairs, their trials.
+        dtype: element type of its outputs: "first" or "second" operand's, "bool", "int64", or an attribute that names it.
+            If the attribute is missing, the type is float, or the default in `prose`.
+        computes: the rules for its values, if the form does not imply them: names in `facts/value_rules.py` and
             `facts/constant_folding.py`.
         sizes: operands whose values, not only types, decide how large the outputs are.
         shaping: the same, for operands that may decide no more than a rank.
         indices: the operand that holds places along an axis.
         axes: the operand that holds an axis, or axes.
         words: one or more of `WORDS`.
-        later: attributes that came later and whose absence means what the operator did before.
-        prose: attribute to its default in words, where the specification states it in prose only.
+        later: attributes of later versions; without them the operator behaves as in the versions before.
+        prose: attribute to its default in words, if the specification states it in prose only.
     """
 
     shape: str = ""
@@ -64,7 +64,7 @@ class Traits:
 
     @property
     def rule(self) -> str:
-        """The name of what it computes."""
+        """The name of its computation."""
         return self.computes or self.shape
 
 
@@ -83,7 +83,7 @@ WORDS = {
     "draws": "it returns other values each time",
     "bodies": "what its operands are is followed into graphs of its own, and out of them",
 }
-"""What the words of a row mean."""
+"""The meanings of the words of a row."""
 
 _WINDOW = {"pads": "zeros", "strides": "ones", "dilations": "ones"}
 _CONVOLUTION = {**_WINDOW, "kernel_shape": "shape of the weight"}
@@ -215,7 +215,7 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ("ReduceProd", _reduction("reduce_prod", "keeps_sign")),
     ("ReduceSum", _reduction("reduce_sum", "keeps_sign")),
     ("ArgMax ArgMin", Traits("arg", "int64", later="select_last_index")),
-    # made of sizes, or of nothing
+    # made of sizes, or of no operand
     ("Shape", Traits("shape", "int64", later="start end")),
     ("Size", Traits("size", "int64")),
     ("NonZero", Traits(dtype="int64")),
@@ -248,12 +248,12 @@ _NONE = Traits()
 
 
 def traits(op: str) -> Traits:
-    """What is known of an operator; nothing of one that has no row."""
+    """The row of an operator; an empty one if it has none."""
     return TRAITS.get(op, _NONE)
 
 
 def having(word: str) -> frozenset[str]:
-    """The operators of which a word of `WORDS` is true."""
+    """The operators that have a word of `WORDS` in their rows."""
     return frozenset(op for op, known in TRAITS.items() if word in known.words.split())
 
 
@@ -273,19 +273,19 @@ def of_rule(*rules: str) -> frozenset[str]:
 
 
 def pick(table: Mapping[str, T], op: str) -> T | None:
-    """What a table has for an operator, or else for all operators of its form."""
+    """The entry of a table for an operator, or else for all operators of its form."""
     found = table.get(op)
     return table.get(traits(op).shape) if found is None else found
 
 
 TYPED = ("to", "dtype", "output_datatype", "output_dtype")
-"""Attributes that tell the element type of a result."""
+"""Attributes that set the element type of a result."""
 
 FLOAT_WITHOUT = {op: traits(op).dtype for op in of_type("value", *TYPED[1:]) if traits(op).prose is not _TYPE_OF_INPUT}
-"""Operators whose result is float where this attribute is not written."""
+"""Operators whose result is float if this attribute is not written."""
 
 SPREADING = having("moves") - having("pads")
-"""Operators whose results are nothing but elements of the first operand."""
+"""Operators whose results consist of elements of the first operand."""
 BODIES = having("bodies")
 COMMUTATIVE = having("commutative")
 DRAWS = having("draws")

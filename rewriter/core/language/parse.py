@@ -1,7 +1,7 @@
-"""The text of a rule file becomes its syntax tree, with everything that is wrong with the text in one run.
+"""The text of a rule file becomes its syntax tree. One run reports all errors of the text.
 
-A file is cut at its rules first (`scan`), then each rule is parsed by itself (`grammar`) and converted (`tree`). Whatever the
-text, nothing is raised, and the time is bounded by the limits of `limits`.
+A file is cut at its rules first (`scan`), then each rule is parsed by itself (`grammar`) and converted (`tree`). No text makes
+the parser raise, and the limits of `limits` bound its time.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ def parse(
 
     Args:
         text: the whole file; line ends are `\\n` or `\\r\\n`.
-        path: what messages call the file.
-        shared: defines of its folder and its pack; those of the file itself come before them.
-        as_written: leaves rules as they are written, with their choices: enough to show them, and needs no operator schemas.
+        path: the name of the file in messages.
+        shared: defines of its folder and its pack. Defines of the file itself come before them.
+        as_written: leaves rules as they are written, with their choices. This is enough to show them and needs no operator
+            schemas.
 
     Returns:
         The rules that could be read, in their order, and the syntax errors (codes E0xx) by their place. A rule with an
@@ -95,7 +96,7 @@ def _plain(
 def _rows(
     text: str, chunk: Chunk, path: str, builder: RuleBuilder, rule: ast.Rule
 ) -> tuple[Sequence[ast.Rule], list[Diagnostic]]:
-    """The rules that a written one stands for: one for each row of its table, or itself."""
+    """The rules of a written rule: one for each row of its table, or itself."""
     if rule.table is None and not builder.test_codes and text.find("@", chunk.start, chunk.end) < 0:
         return (rule,), []
     from rewriter.core.language.syntax.expand_table import TableRule, not_a_table
@@ -107,7 +108,7 @@ def _rows(
     def parse_row(filled: FilledText) -> tuple[ast.Rule | None, list[Diagnostic]]:
         row = filled.text
         own, one, problems = _rule(row, Chunk(0, len(row)), path, filled.place)
-        if own is not None:  # what only a cell says
+        if own is not None:  # the forms and calls that only a cell has
             builder.choices = builder.choices or own.choices
             builder.calls |= own.calls
         return (one if isinstance(one, ast.Rule) else None), problems
@@ -118,7 +119,7 @@ def _rows(
 def _rule(
     text: str, chunk: Chunk, path: str, place: Callable[[Span], Span] | None = None
 ) -> tuple[RuleBuilder | None, ast.Rule | ast.Define | None, list[Diagnostic]]:
-    """One rule as it is written, or None and why; `place` says where a text was written that a row was filled into."""
+    """One rule as it is written, or None and the errors. `place` maps places of the text of a row back to the file."""
     builder, rule, problems = _read(text, chunk, path, place)
     if place is not None and builder is None:
         problems = [replace(problem, span=place(problem.span)) for problem in problems]

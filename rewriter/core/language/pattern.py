@@ -1,10 +1,10 @@
-"""A rule's match block as a graph: nodes by number, operands that say which other pattern node makes them.
+"""A rule's match block as a graph: nodes by number, operands with the pattern nodes that make them.
 
-The engine matches with it, and the analysis of rule sets holds two of them against each other.
+The engine matches with it, and the analysis of rule sets compares two of them.
 
-The root is the last node of the block that no other node of it reads; everything else is reached from there, towards
-producers and, where a pattern has several ends, from a tensor already matched to its consumers. Nothing is ever searched in
-the whole graph.
+The root is the last node of the block that no other node of the block reads. All other nodes are reached from there, towards
+producers and, if a pattern has several ends, from a tensor already matched to its consumers. The whole graph is never
+searched.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ORDERED_ABOVE = 4
 
 
 class AnyOperator(frozenset[tuple[str, str]]):
-    """The operators that a node of a pattern may have where it may have any: all are in it, and none is listed."""
+    """The operators of a pattern node that may have any operator: `in` is true for all, and iteration gives none."""
 
     def __contains__(self, op: object) -> bool:
         return True
@@ -57,10 +57,10 @@ class PatternNode:
     ops: frozenset[tuple[str, str]]
     source: ast.NodePattern
     inputs: tuple[Operand, ...]
-    fixed: int = 0  # operands that stand for exactly one, optional ones excluded
+    fixed: int = 0  # operands that match exactly one tensor, optional ones excluded
     most: int | None = None  # the largest number of operands, None for any
     orders: bool = True  # whether two operand orders can differ
-    split: bool = False  # whether something stands behind a run, so that where the run ends is to be found out
+    split: bool = False  # whether operands follow a run, so that its end has to be searched for
     uses: list[int] = field(default_factory=list)  # pattern nodes that read this one
 
 
@@ -89,7 +89,7 @@ def operator_names(op: ast.Op, settings: Mapping[str, Any]) -> tuple[str, str]:
 
 
 class NotConnected(RewriterError):
-    """A node of a pattern cannot be reached from the others; `inner` is what of it could be, had it a name."""
+    """A node of a pattern cannot be reached from the others. `inner` is the part that could be reached if it had a name."""
 
     def __init__(self, node: ast.NodePattern, inner: ast.NodePattern | None) -> None:
         super().__init__("the pattern is not connected")
@@ -214,12 +214,12 @@ class _PatternBuilder:
 
 
 def is_run(operand: Operand) -> bool:
-    """Whether an operand stands for any number of tensors."""
+    """Whether an operand matches any number of tensors."""
     return isinstance(operand, ast.Variadic) or (isinstance(operand, Made) and operand.run is not None)
 
 
 def asks_more(operand: ast.Capture) -> bool:
-    """Whether a capture asks more than that the operand is there."""
+    """Whether a capture demands more than that the operand is present."""
     return bool(operand.const or operand.optional or operand.type is not None)
 
 
@@ -233,7 +233,7 @@ def _interchangeable(operands: tuple[Operand, ...]) -> bool:
     return all(isinstance(operand, ast.Wildcard) for operand in operands)
 
 
-# Which questions of a pattern are asked first: the cheap ones, and those that need nothing but what is already known.
+# The order of a pattern's questions: first the cheap ones, and the ones that need only known facts.
 
 
 def cost(operand: Operand) -> int:
@@ -265,10 +265,10 @@ def is_plain(value: ast.Expr | None) -> bool:
     return isinstance(value, ast.Literal) or (isinstance(value, ast.Unary) and is_plain(value.operand))
 
 
-# How much a rule asks for: where two rules of a phase fit the same place, the more specific one goes first.
+# How specific a rule is: if two rules of a phase match at the same place, the more specific one goes first.
 #
-# The measure is a number, so it orders all rules; nodes weigh most, then what is asked of constants, types and attributes.
-# Where two numbers are equal and both rules may fit, the rules must say themselves which goes `before` the other.
+# The measure is a number, so it orders all rules. Nodes weigh most, then demands on constants, types and attributes. If two
+# numbers are equal and both rules may match, the rules must declare which goes `before` the other.
 
 
 def specificity(rule: ast.Rule) -> int:

@@ -1,4 +1,4 @@
-"""A checked rule: its tree, what its header says, and where it stands."""
+"""A checked rule: its tree, its header, and its place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LABELS = ("Why", "Fix", "Exporters", "Consumers", "Safe because")
 FRONT = ("code", "slug", "doc", "header", "digest", "wanted")
 Front = tuple[str, str, str, Header, str, tuple[frozenset[tuple[str, str]], ...]]
 _LAYOUT = frozenset({"table", "row", "doc"})
-"""What does not change what a rule does: comments, and that it is a row of a table."""
+"""Fields that do not change the effect of a rule: comments, and its table or row."""
 
 Place = tuple["PackedTrees", int, str]
 """Where the tree of a rule from the cache is, and its part that decides whether the rule may match, packed."""
@@ -31,7 +31,7 @@ class Rule:
     """One rule that the compiler has accepted.
 
     Attributes:
-        path: the file that it stands in, as it was named when loading.
+        path: the file of the rule, as it was named when loading.
         source: the text of that file.
     """
 
@@ -42,7 +42,7 @@ class Rule:
 
     @classmethod
     def from_cache(cls, place: Place, front: Front, source: SourceText) -> Rule:
-        """A rule whose tree is read when it is asked for; what `front` says is known without it."""
+        """A rule whose tree is read when it is first needed. The data of `front` are known without it."""
         rule = cls.__new__(cls)
         rule.path = source.path
         rule.source = source
@@ -61,7 +61,7 @@ class Rule:
 
     @property
     def front(self) -> Front:
-        """What is asked of every rule, in the order of `FRONT`."""
+        """The data that are needed of every rule, in the order of `FRONT`."""
         return (self.code, self.slug, self.doc, self.header, self.digest, self.wanted)
 
     @property
@@ -74,7 +74,7 @@ class Rule:
 
     @cached_property
     def variants(self) -> tuple[Rule, ...]:
-        """A rule for each pattern that it stands for: itself, and where its pattern has a choice, one for each other form."""
+        """A rule for each pattern of this one: itself, and if its pattern has a choice, one for each other form."""
         forms = (replace(one, doc=self.ast.doc) for one in self.ast.variants)  # the doc comment is written once
         return tuple(Rule(one, self.path, self.source) for one in forms) or (self,)
 
@@ -105,7 +105,7 @@ class Rule:
         return self.source.text[span.start : span.end] if row is None else row_text(self.source.text, self.ast, row)
 
     def words(self, span: tree.Span) -> str:
-        """What the rule says in one place, on one line."""
+        """The text of the rule at one place, on one line."""
         row = self.ast.row
         text = self.source.text[span.start : span.end]
         if row is not None and "@" in text:
@@ -144,12 +144,12 @@ class Rule:
 
     @property
     def evidence(self) -> tree.Evidence | None:
-        """What makes a repair certain; None for the other kinds."""
+        """The evidence of a repair; None for the other kinds."""
         return self.header.evidence
 
     @property
     def guess(self) -> bool:
-        """True when the model cannot tell whether the repair is due, so that it runs only when it is selected."""
+        """True if the model does not show whether the repair is needed, so that it runs only when it is selected."""
         return self.header.evidence is not None and self.header.evidence.name == "guess"
 
     @property
@@ -190,7 +190,7 @@ class Rule:
 
     @property
     def before(self) -> tuple[str, ...]:
-        """Codes of the rules that this one goes before where both match."""
+        """Codes of the rules that this one goes before if both match."""
         return self.header.before
 
     @property
@@ -199,7 +199,7 @@ class Rule:
 
     @property
     def default(self) -> bool:
-        """True when the rule runs without being asked for."""
+        """True if the rule runs without being selected."""
         return self.header.default
 
     @property
@@ -214,17 +214,17 @@ class Rule:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of what the rule says, in hexadecimal; layout and comments do not change it."""
+        """SHA-256 of the rule's content, in hexadecimal. Layout and comments do not change it."""
         from hashlib import sha256
 
         return sha256(canonical(self.ast, _LAYOUT).encode()).hexdigest()
 
     @cached_property
     def wanted(self) -> tuple[frozenset[tuple[str, str]], ...]:
-        """Operators, as (domain, name), of which a model must have one of each set for the rule to match anywhere.
+        """Sets of operators, as (domain, name). A model must have an operator of each set for the rule to match anywhere.
 
-        What a parameter names is not among them. Nothing is said of a rule with a parameter that has to be set, so that its
-        being missed does not depend on the model.
+        Operators that a parameter names are not included. The result is empty for a rule with a parameter that has to be set,
+        so that a missing setting is reported for every model.
         """
         if any(param.default is None for param in self.ast.params):
             return ()

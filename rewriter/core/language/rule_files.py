@@ -67,7 +67,7 @@ def read_rule_file(path: str) -> str:
     """The text of a rule file.
 
     Raises:
-        RewriterError: it is no regular file, too big, or not UTF-8.
+        RewriterError: the file is not a regular file, too big, or not UTF-8.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -90,7 +90,7 @@ def read_rule_file(path: str) -> str:
 
 
 def state_of(path: str) -> State:
-    """What changes when somebody writes to a file, or puts another in its place. Raises RewriterError."""
+    """A value that changes when a file is written or replaced. Raises RewriterError."""
     try:
         found = os.stat(path)
     except OSError as error:
@@ -125,7 +125,7 @@ def _shipped() -> list[Path]:
 
 
 def _below(folder: Path, seen: set[str]) -> Iterator[tuple[str, str]]:
-    """The rule files below a folder: where each really lies, and how it was reached.
+    """The rule files below a folder: the real path of each, and the path by which it was reached.
 
     Only links are resolved, since asking the system about every part of every path takes longer than reading the files.
     """
@@ -148,8 +148,8 @@ def _below(folder: Path, seen: set[str]) -> Iterator[tuple[str, str]]:
         stack.extend(entry.path for entry in reversed(entries) if entry.is_dir() and not entry.name.startswith("."))
 
 
-# Which defines the rules of a file may call besides its own: those of `defines.rules` in its folder, and of the one in the
-# folder above, where a pack has what all its folders share. The nearer one wins.
+# The defines that the rules of a file may call in addition to its own: the defines of `defines.rules` in its folder and in the
+# folder above. A pack keeps the defines that all its folders share in the upper one. The nearer define wins.
 
 NAME = "defines.rules"
 _NONE: Mapping[str, ast.Define] = MappingProxyType({})
@@ -181,7 +181,7 @@ class SharedDefines:
         self._of_folders: dict[str, Mapping[str, ast.Define]] = {}
 
     def of(self, path: str) -> Mapping[str, ast.Define]:
-        """What a rule file may call. Raises RewriterError where a file of defines cannot be read."""
+        """The defines that a rule file may call. Raises RewriterError if a file of defines cannot be read."""
         folder = os.path.dirname(path)
         found = self._of_folders.get(folder)
         if found is None:
@@ -197,4 +197,4 @@ class SharedDefines:
 
         source = self._sources.get(os.path.realpath(path))
         text = read_rule_file(path) if source is None else source.text
-        return settled(parse(text, path)[0].defines, above)[0]  # what is wrong there is told of that file
+        return settled(parse(text, path)[0].defines, above)[0]  # errors are reported for that file

@@ -15,7 +15,7 @@ from rewriter.core.resources import resource
 
 
 def _hint(word: str, candidates: Iterable[str]) -> str:
-    """What a message about an unknown word ends with."""
+    """The end of a message about an unknown word."""
     near = suggest(word, candidates)
     return f"; did you mean {near}?" if near else ""
 
@@ -92,14 +92,15 @@ class RuleSet:
     """Rules ordered by code.
 
     Attributes:
-        by_id: codes of the rules that were asked for one by one; their exporter guard is not asked.
+        by_id: codes of the rules that were selected one by one; their exporter guard is not checked.
         settings: (code, parameter) → value.
-        warnings: what the compiler found doubtful while loading.
+        warnings: the compiler's warnings while loading.
         sources: the texts that the warnings point into.
-        selected: whether `select` was called; a set as it was loaded also holds rules that nobody asked for.
-        aside: rules that were named, but with others, and are for targets that were not chosen. They do not run.
-        questions: repairs that only a person can decide about (`evidence: guess`), and that nobody asked for. They do not run.
-        runtimes: runtimes that were chosen as targets: what they refuse is repaired also where the installed one does not.
+        selected: whether `select` was called. A set as it was loaded also has rules that were not selected.
+        aside: rules that were named together with others, for targets that were not chosen. They do not run.
+        questions: repairs that only a person can decide about (`evidence: guess`) and that were not selected. They do not run.
+        runtimes: runtimes that were chosen as targets. Models that they reject are also repaired if the installed runtime
+            does not reject them.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -118,7 +119,7 @@ class RuleSet:
         return f"<RuleSet of {len(self):,} {chosen}{'s' * (len(self) != 1)}{': ' * bool(ends)}{' to '.join(ends)}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: a row for each rule."""
+        """The HTML for notebooks: a row for each rule."""
         from rewriter.core.notebook import table
 
         return table(repr(self), ("code", "kind", "what is wrong"), [(one.code, one.kind.name, one.title) for one in self])
@@ -131,7 +132,7 @@ class RuleSet:
 
     @cached_property
     def chosen_runtimes(self) -> frozenset[str]:
-        """Codes of rules about a runtime that were asked for, by their code or by choosing the runtime as the target."""
+        """Codes of rules about a runtime that were selected, by their code or by choosing the runtime as the target."""
         return self.by_id | {rule.code for rule in self.rules if not self.runtimes.isdisjoint(rule.runtimes)}
 
     @cached_property
@@ -171,15 +172,15 @@ class RuleSet:
     ) -> RuleSet:
         """The rules that are named and not ignored, and those for the chosen targets.
 
-        The first two lists hold codes ("MX001"), prefixes of codes ("MX"), "ALL", "NONE", "DEFAULT" for what runs by
-        default, "OPTIMIZE" for what makes a model smaller or faster, or "BASIC" for what of that is exact; nothing selected
-        means "DEFAULT". The longer name decides where both lists name a rule; of equally long ones,
-        ignoring wins. Targets ("tensorrt", or "all") add their rules of kind exact, approx and repair, and no rule for other
-        targets is taken unless its whole code is named. Nor is a repair with `evidence: guess`, unless `guess` says so, which
-        also adds those of them to DEFAULT. Rules of `files` are taken whatever is selected, save guesses.
+        The first two lists contain codes ("MX001"), prefixes of codes ("MX"), "ALL", "NONE", "DEFAULT" for the rules that run
+        by default, "OPTIMIZE" for the rules that make a model smaller or faster, or "BASIC" for the exact ones of these. An
+        empty selection means "DEFAULT". If both lists name a rule, the longer name decides; of equally long names, ignoring
+        wins. Targets ("tensorrt", or "all") add their rules of kind exact, approx and repair. A rule for another target is
+        selected only if its whole code is named. So is a repair with `evidence: guess`, unless `guess` is set, which also adds
+        such repairs to DEFAULT. Rules of `files` are always selected, except guesses.
 
         Raises:
-            RewriterError: a name fits no rule, or no rule is for a target.
+            RewriterError: a name matches no rule, or no rule is for a target.
         """
         select, ignore = self._now(select), self._now(ignore)
         for name in (*select, *ignore):
@@ -250,10 +251,10 @@ EVERY_TARGET = "all"
 
 
 def targets_meant(targets: Iterable[str], rules: Iterable[Rule]) -> frozenset[str]:
-    """The targets that are named; "all" stands for each that a rule is for. A target may have a recipe alone.
+    """The targets that are named; "all" means every target of a rule. A target may have only a recipe.
 
     Raises:
-        RewriterError: none of the rules is for one of them, and no recipe.
+        RewriterError: a target has neither a rule nor a recipe.
     """
     wanted = set(targets)
     known = sorted({target for rule in rules for target in (*rule.targets, *rule.runtimes)} | _recipes()) if wanted else []

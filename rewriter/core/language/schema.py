@@ -1,8 +1,7 @@
-"""What ONNX says of its operators, asked once and remembered.
+"""ONNX's operator schemas, read once and kept.
 
-The checks ask for attributes, operand counts and defaults of every operator for every opset that a rule claims, and the
-engine asks for defaults while matching; `onnx.defs` answers with freshly converted C++ objects each time, so this module keeps
-plain records.
+The checks need attributes, operand counts and defaults of every operator for every opset that a rule claims, and the engine
+needs defaults while matching. `onnx.defs` returns freshly converted C++ objects each time, so this module keeps plain records.
 
 The records come from the cache, so that rules are compiled without importing `onnx`, which takes longer than thirty rules.
 """
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 Value = bool | int | float | str | list[int] | list[float] | list[str] | None
 
 OLDEST_OPSET = 7
-"""Where a rule's range begins when the rule does not say: older operators broadcast by attributes and few models use them."""
+"""The first opset of a rule that does not declare one: older operators broadcast by attributes, and few models use them."""
 
 COMPUTED_FROM_OPERANDS = frozenset(("pads", "strides", "dilations", "perm", "kernel_shape"))
 """Attributes whose default in words is worked out for a node; of the others it stays words, and they are absent."""
@@ -37,7 +36,7 @@ _BEFORE: Mapping[tuple[str, str], Value] = MappingProxyType(
         ("RoiAlign", "coordinate_transformation_mode"): "output_half_pixel",
     }
 )
-"""Attributes whose operator behaved otherwise, before they existed, than their later default says (None: unspecified)."""
+"""Attributes whose default differs from the operator's behaviour before they existed (None: unspecified)."""
 
 _KINDS = {
     "INT": "int", "INTS": "ints", "FLOAT": "float", "FLOATS": "floats", "STRING": "string", "STRINGS": "strings",
@@ -50,7 +49,7 @@ _UNBOUNDED = 1_000_000  # onnx.defs writes 2**31 - 1 for "any number"
 
 @record(frozen=True, slots=True)
 class Formal:
-    """An input or output as the specification declares it; `variadic` is the last one, which stands for any number."""
+    """An input or output as the specification declares it. A `variadic` one is the last and can be any number of tensors."""
 
     name: str
     optional: bool
@@ -117,9 +116,9 @@ def registered(op: str, domain: str = "") -> tuple[OpSchema, ...]:
 
 @cache
 def registered_at(op: str, domain: str, version: int) -> OpSchema | None:
-    """The schema as `onnx` itself has it, deprecated or not, for what `Operator` leaves out; None where there is none.
+    """The schema as `onnx` itself has it, deprecated or not, for the parts that `Operator` leaves out; None if it is missing.
 
-    The version is a model's own word, which may be of any size.
+    The version comes from a model, so it may be any integer.
     """
     from onnx import defs
 
@@ -146,7 +145,7 @@ def _make() -> str:
 
 
 def _plain(schema: OpSchema) -> list[Any]:
-    """What `_operator` makes a record of."""
+    """The plain data from which `_operator` makes a record."""
     counts = schema.min_input, _bounded(schema.max_input), schema.min_output, _bounded(schema.max_output)
     attributes = {
         name: (_KINDS.get(str(found.type).rpartition(".")[2], "unknown"), found.required, value_of(found.default_value))
@@ -179,7 +178,7 @@ def history(op: str, domain: str = "") -> tuple[Operator, ...]:
 
 @cache
 def schema(op: str, domain: str, version: int) -> Operator | None:
-    """The operator as opset `version` of its domain defines it, deprecated or not; None where there is none (yet)."""
+    """The operator as opset `version` of its domain defines it, deprecated or not; None if there is none (yet)."""
     found = None
     for operator in history(op, domain):
         if operator.since > version:
@@ -256,13 +255,13 @@ def all_attributes(op: str, domain: str = "") -> frozenset[str]:
 
 
 def attribute(op: str, domain: str, version: int, name: str) -> Attribute | None:
-    """The attribute in that opset; None where the operator or the attribute does not exist there."""
+    """The attribute in that opset; None if the operator or the attribute does not exist there."""
     operator = schema(op, domain, version)
     return operator.attributes.get(name) if operator else None
 
 
 def attribute_kinds(op: str, domain: str, name: str) -> frozenset[str]:
-    """The types that an attribute has or had; more than one where a version changed it, as with `Cast.to`."""
+    """The types that an attribute has or had; more than one if a version changed it, as with `Cast.to`."""
     return frozenset(operator.attributes[name].kind for operator in history(op, domain) if name in operator.attributes)
 
 
@@ -273,11 +272,11 @@ def subgraphs(op: str, domain: str) -> tuple[str, ...]:
 
 @cache
 def effective_default(op: str, domain: str, version: int, name: str) -> Value:
-    """The value that an operator of that opset works with when the attribute is not written.
+    """The value that an operator of that opset uses if the attribute is not written.
 
-    That is the declared default or, in an opset before the attribute was introduced, the default that it was introduced with
-    (which is always what the operator did before, save for the exceptions in a small table here). None when nothing is
-    declared; `computed_default` then says whether the specification describes a default in prose.
+    That is the declared default or, in an opset before the attribute was introduced, the default that it was introduced with.
+    The operator always behaved like this before, except for the attributes in a small table here. The value is None if no
+    default is declared; `computed_default` then returns whether the specification describes a default in prose.
     """
     found = attribute(op, domain, version, name)
     if found is not None:
@@ -285,7 +284,7 @@ def effective_default(op: str, domain: str, version: int, name: str) -> Value:
     if schema(op, domain, version) is None:
         return None
     if any(name in operator.attributes for operator in history(op, domain) if operator.since <= version):
-        return None  # it existed and was taken away: nothing can be said of it any more
+        return None  # it existed and was removed, so it has no meaning in this version
     if (op, name) in _BEFORE and not normal(domain):
         return _BEFORE[op, name]
     later = (operator.attributes.get(name) for operator in history(op, domain) if operator.since > version)
@@ -303,7 +302,7 @@ def is_commutative(op: str, domain: str = "") -> bool:
 
 
 def value_of(proto: Any) -> Value:
-    """What an `AttributeProto` holds, as plain data; None for graphs, tensors and types."""
+    """The value of an `AttributeProto` as plain data; None for graphs, tensors and types."""
     from onnx import helper
 
     if not proto.type:

@@ -12,7 +12,7 @@ from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.record import getter, names, replace
 
 LATER = frozenset({"maybe", "chain", "others", "either", "variants", "beside", "outlined"})
-"""Fields that records have got since texts were first made of them: that of a rule without them stays what it was."""
+"""Fields that were added to records later. The text of a rule without them stays the same."""
 
 _PLAIN = frozenset({str, int, bool, float, type(None)})
 _WORDS = re.compile(r"\w+").findall
@@ -22,14 +22,14 @@ _NO_RECORDS = frozenset({"str", "int", "bool", "float", "None", "tuple"})
 
 @cache
 def said(kind: Any) -> tuple[str, ...] | None:
-    """The fields of a record that do not just say where it stands; None for what is no record."""
+    """The fields of a record except its place; None for a value that is no record."""
     found = names(kind)
     return None if found is None else tuple(name for name in found if not name.endswith("span"))
 
 
 @cache
 def _values(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
-    """A function that gives what the fields say that `said` names."""
+    """A function that returns the values of the fields that `said` names."""
     return getter(said(kind) or ())
 
 
@@ -93,7 +93,7 @@ def pattern_nodes(match: ast.Match) -> Iterator[ast.NodePattern]:
 
 
 def bound(part: Any) -> set[str]:
-    """Every name that a pattern, or what it is made of, may bind."""
+    """Every name that a pattern or one of its parts may bind."""
     names: set[str] = set()
     for one in walk(part):
         if isinstance(one, ast.Capture | ast.Variadic | ast.GraphItem | ast.Output):
@@ -108,9 +108,9 @@ def bound(part: Any) -> set[str]:
 
 
 def canonical(value: Any, without: Collection[str] = ()) -> str:
-    """A text that is the same for the same tree, wherever it stands in its file.
+    """A text that is the same for the same tree, independent of its place in the file.
 
-    Fields `without` are left out, and so are those that a later version of the language added, where they say nothing.
+    Fields `without` are left out. Fields that a later version of the language added are left out if they are empty.
     """
     if value.__class__ is tuple:
         return f"({','.join([canonical(part, without) for part in value])})"
@@ -132,7 +132,7 @@ Change = Callable[[Any], Any]
 def rebuild(node: Any, change: Change) -> Any:
     """The record (or tuple of records) with `change` applied to every record in it, inner ones first.
 
-    Where `change` gives None, the record is left out of the tuple that it stands in, or the field is None.
+    If `change` returns None, the record is left out of its tuple, or the field is None.
     """
     if type(node) is tuple:
         parts = [rebuild(part, change) for part in node]

@@ -1,9 +1,9 @@
-"""Which rules can fire at all in a model, judged by a census of it: before anything is built, and without importing ONNX.
+"""Finds the rules that can fire in a model from its census, before anything is built and without importing ONNX.
 
-Every question that a rule asks is put to each kind of node, and what the census cannot tell is unknown. A rule for which some
-node of the pattern has no kind left cannot match anywhere. So a rule that is said to be out is out; one that is left may still
-find nothing. What costs more to tell, the types and then the ranks of all tensors, is found out only where a rule is left that
-asks for it. Where this stands among all questions is told in `rewriter.core.matching`.
+Every question of a rule is asked about each kind of node. A fact that the census does not contain is unknown. If a node of the
+pattern has no kind left, the rule cannot match anywhere. So the forecast never drops a rule that could fire, but a remaining
+rule may still not match. The costlier facts, the types and then the ranks of all tensors, are determined only if a remaining
+rule needs them. `rewriter.core.matching` lists all questions in their order.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from rewriter.core.language.rule import Rule
 from rewriter.core.language.walk import bound, walk
 from rewriter.core.onnxfile.census import OPAQUE, Census, NodeKind
 
-# What one node of a pattern asks of a kind of node, and what the conditions of the rule say then.
+# The demands of one pattern node on a kind of node, and the conditions of the rule for that kind.
 
 
 class NodeQuestion:
-    """One for each node of a pattern; for a rule about the model as a whole, one without a node.
+    """The question for one node of a pattern. A rule about the whole model has one question without a node.
 
     Attributes:
-        node: the one in question.
+        node: the node in question.
     """
 
     def __init__(self, rule: ast.Rule, node: PatternNode | None, strangers: Collection[str] = ()) -> None:
-        """`strangers`: names of the rule that other nodes of the pattern give."""
+        """`strangers`: names of the rule that other nodes of the pattern bind."""
         self.node = node
         self._lets = {let.name: let.value for let in rule.lets}
         self._wheres = [where.condition for where in rule.wheres]
@@ -63,7 +63,7 @@ class NodeQuestion:
                 self._bind(attr)
 
     def _tensors(self, node: PatternNode) -> None:
-        """Notes where the names of the pattern stand."""
+        """Notes the places of the names of the pattern."""
         source, names = node.source, self._names
         commutative = node.ops is ANY_OPERATOR or any(schema.is_commutative(op, domain) for domain, op in node.ops)
         free = not source.ordered and commutative
@@ -101,9 +101,9 @@ class NodeQuestion:
             self._names[name] = AttributeOf(attr.name)
 
     def stands(self, world: CoarseWorld) -> bool:
-        """False when a condition is surely false, or the pattern surely does not fit.
+        """False if a condition is surely false, or the pattern surely does not match.
 
-        The engine asks the pattern first: what it may not know of an attribute there, it reports, whatever the conditions say.
+        The engine checks the pattern first. It reports an attribute there that may be unknown, even if a condition is false.
         """
         names = CoarseNames(self._names, self._lets)
         for attr in self._early:
@@ -122,7 +122,7 @@ class NodeQuestion:
         return all(may_hold(where, names, world) for where in self._wheres)
 
     def _reads(self, types: tuple[int, ...]) -> bool:
-        """Whether operands of these types may be what the pattern wants."""
+        """Whether operands of these types may match the pattern."""
         count = len(types)
         if any(position < count and not types[position] for position in self._required):
             return False
@@ -134,7 +134,7 @@ class NodeQuestion:
 
 
 def _fits(attr: ast.AttrPattern, names: CoarseNames, world: CoarseWorld) -> Any:
-    """Whether a kind has an attribute as the pattern wants it; UNKNOWN where the engine may not know, or object."""
+    """Whether a kind has the attribute of the pattern; UNKNOWN if the engine may not know it or may fail on it."""
     if attr.mode != "equals":
         return (attr.name in world.kind.attrs) == (attr.mode == "present")
     value = world.attribute(attr.name)
@@ -149,7 +149,7 @@ def _fits(attr: ast.AttrPattern, names: CoarseNames, world: CoarseWorld) -> Any:
 
 
 def _binds(attr: ast.AttrPattern, names: CoarseNames) -> bool:
-    """Whether the pattern gives a name to this very attribute, whose value then need not be equal to itself: it may be NaN."""
+    """Whether the pattern binds the name to this very attribute. Its value may be NaN, which does not equal itself."""
     bound = names.bound.get(attr.value.id) if isinstance(attr.value, ast.Name) else None
     return isinstance(bound, AttributeOf) and bound.name == attr.name
 
@@ -171,7 +171,7 @@ class Forecast:
         self._model = CensusModel(census, table)
 
     def possible(self, rules: Sequence[Rule]) -> list[Rule]:
-        """Those of rules that are meant for the model at all; what was prepared for a list is kept for the next model."""
+        """The rules that can fire in the model. The data prepared for a list of rules are kept for the next model."""
         if self._last[0] is not rules:
             self._last = rules, self._possible(rules)
         return self._last[1]
@@ -196,20 +196,20 @@ class Forecast:
         return [one.rule for one in left]
 
     def _has_types(self) -> bool:
-        """Whether it can be told what types the operands of the kinds have."""
+        """Whether the types of the operands of the kinds can be determined."""
         if self._types is None:
             self._types = follow_types(self.census, self._table)
         return self._types
 
     def _has_ranks(self) -> bool:
-        """Whether it can be told what ranks the operands of the kinds have."""
+        """Whether the ranks of the operands of the kinds can be determined."""
         if self._ranks is None:
             self._ranks = follow_ranks(self.census)
         return self._ranks
 
 
 Case = tuple[tuple[int, ...] | None, tuple[int | None, ...] | None, Hashable]
-"""Types and ranks of the operands, where they are told, and what follows from them for the outputs."""
+"""Types and ranks of the operands, if they are known, and the facts about the outputs that follow from them."""
 Cases = Callable[[NodeKind], Iterable[Case]]
 """The cases in which a kind of node occurs."""
 
@@ -229,7 +229,7 @@ def _with_ranks(kind: NodeKind) -> Iterable[Case]:
 
 
 _STANDS, _WANTS_TYPES, _WANTS_RANKS = 1, 2, 4
-"""An answer is 0 where something surely does not stand; else it may, and more may be told by types or by ranks."""
+"""An answer is 0 if the node surely does not match. Otherwise it may match, and types or ranks may decide more."""
 
 
 def _answer(question: NodeQuestion, world: CoarseWorld) -> int:
@@ -240,11 +240,11 @@ def _answer(question: NodeQuestion, world: CoarseWorld) -> int:
 MOST_KINDS = 1 << 9
 MOST_RULES = 1 << 12
 _of_rules: dict[int, _RuleForecast] = {}
-"""Of each rule, by its id(): lists of rules differ from exporter to exporter, what is made of a rule does not."""
+"""The forecast of each rule, by its id(): lists of rules differ from exporter to exporter, the forecast of a rule does not."""
 
 
 class _RelevantForecasts:
-    """Those of some rules that are about operators that a model has; which on the model as a whole stand for which faults."""
+    """The forecasts of the rules whose operators a model has. Rules about the whole model are looked up by faults."""
 
     def __init__(self, rules: list[_RuleForecast]) -> None:
         self.rules = rules
@@ -253,7 +253,7 @@ class _RelevantForecasts:
         self._model_wide: dict[tuple[object, ...], frozenset[_RuleForecast]] = {}
 
     def model_wide(self, model: CensusModel) -> frozenset[_RuleForecast]:
-        """Those on the model as a whole that may fire; models with the same faults, mostly none, have the same ones."""
+        """The rules about the whole model that may fire. Models with the same faults, mostly none, share the answer."""
         maybe = tuple([model.model_field(fault) is UNKNOWN for fault in self._faults])
         key = maybe, model.census.ir_version, frozenset(model.versions)
         found = self._model_wide.get(key)
@@ -265,14 +265,14 @@ class _RelevantForecasts:
 
 
 class _RuleForecasts:
-    """Those of a list of rules, each made when it is first needed."""
+    """The forecasts of a list of rules, each made when it is first needed."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
         self._relevant: dict[frozenset[tuple[str, str]], _RelevantForecasts] = {}
 
     def relevant(self, ops: frozenset[tuple[str, str]]) -> _RelevantForecasts:
-        """Those of rules whose operators are all among these; models of one kind have the same ones."""
+        """The forecasts of the rules whose operators are all among `ops`. Models of one kind share the answer."""
         found = self._relevant.get(ops)
         if found is None:
             if len(self._relevant) >= MOST_KINDS:
@@ -292,7 +292,7 @@ class _RuleForecasts:
 
 
 _last: deque[_RuleForecasts] = deque(maxlen=64)
-"""Lists of rules that were asked about last; models of one exporter share theirs."""
+"""The most recently used lists of rules. Models of one exporter share a list."""
 
 
 def _forecasts(rules: Sequence[Rule]) -> _RuleForecasts:
@@ -316,7 +316,7 @@ class _RuleForecast:
         self.faults = FAULT_IS_RULED_OUT.keys() & {part.name for part in parts if isinstance(part, ast.Field)}
 
     def open(self, model: CensusModel, cases: Cases) -> int:
-        """The answer for the first of its patterns of which every node has a kind that it may be."""
+        """The answer for the first of its patterns whose nodes all have a possible kind; 0 if there is none."""
         for questions in self._patterns:
             found = _STANDS
             for question in questions:
@@ -332,7 +332,7 @@ class _RuleForecast:
 
 
 def _found(model: CensusModel, question: NodeQuestion, cases: Cases) -> int:
-    """The answer for the first kind of node that one of a pattern may be."""
+    """The answer for the first possible kind of a pattern node; 0 if there is none."""
     assert question.node is not None
     fixed, most = question.node.fixed, question.node.most
     for op in model.kinds_by_operator if question.node.ops is ANY_OPERATOR else question.node.ops:
@@ -356,7 +356,7 @@ def _found(model: CensusModel, question: NodeQuestion, cases: Cases) -> int:
 
 
 def _questions(rule: ast.Rule) -> list[NodeQuestion]:
-    """One for each node; just one for a rule on the model as a whole, or whose operators are parameters."""
+    """One question for each node; only one for a rule about the whole model or with operators that are parameters."""
     if not rule.match.graph and not rule.params:
         try:
             pattern = compile_pattern(rule.match, {})

@@ -1,9 +1,10 @@
 """A pattern as a program: the questions that decide whether it matches at a root, in an order that is fixed beforehand.
 
-A depth-first search through a pattern asks its questions in an order that never depends on the answers. So all that a search
-keeps books about is known when the pattern is compiled: which question is the first to bind a name (it stores, later ones
-compare), which nodes a new one must differ from, what has to wait until the rest is bound. Names and nodes are numbered
-registers. A register that was filled on a failed way is filled again before any question reads it, so nothing is ever undone.
+A depth-first search through a pattern asks its questions in an order that never depends on the answers. So the
+bookkeeping of a search is known when the pattern is compiled: which question is the first to bind a name (it stores, later ones
+compare), which nodes a new one must differ from, which questions have to wait until the rest is bound. Names and nodes are
+numbered registers. A register that was filled on a failed way is filled again before any question reads it, so no undo is
+needed.
 
 A program is a list of parts. A part is a list of questions and, except for the last part, a choice: the operand orders of a
 commutative operator, the ways to share out operands among runs, or the readers of a tensor. Most programs are one part.
@@ -46,11 +47,11 @@ OpKey = tuple[str, str]
 
 
 class EarlyReject:
-    """What the root of a pattern must show.
+    """The properties that a node must have to be the root of a pattern.
 
     Attributes:
         fixed, most: the least and the largest number of operands.
-        makers: operators that make an operand, with its position; None where it may stand anywhere.
+        makers: operators that make an operand, with its position; None if it may be anywhere.
     """
 
     __slots__ = ("fixed", "makers", "most")
@@ -67,7 +68,7 @@ class EarlyReject:
         ]
 
     def allows(self, count: int, used: int, makers: Sequence[OpKey | None]) -> bool:
-        """False if the pattern cannot match where this is shown."""
+        """False if the pattern cannot match at a node with these properties."""
         if count < self.fixed or (self.most is not None and used > self.most):
             return False
         for position, ops in self.makers:
@@ -80,16 +81,16 @@ class EarlyReject:
 
 
 class Place(NamedTuple):
-    """Where a question stands.
+    """The place of a question.
 
     Attributes:
-        level: how far a match has come; the larger, the nearer to the end.
+        level: the progress of the match; the larger, the nearer to the end.
         node: register of the node that is in question.
-        part: what of it: the node of the pattern that it should be, an operand, an attribute, the outputs, its label, or the
-            name of a tensor whose reader it should be.
-        listed: register that lists its operands, where these are in question.
-        position: of the operand.
-        known: how many of the program's names are bound before.
+        part: the part of the node: the node of the pattern that it should be, an operand, an attribute, the outputs, its
+            label, or the name of a tensor whose reader it should be.
+        listed: register that lists its operands, if these are in question.
+        position: the position of the operand.
+        known: the number of the program's names that are bound before.
     """
 
     level: int
@@ -111,7 +112,7 @@ class Part(NamedTuple):
 
 
 class PatternTracer(Protocol):
-    """What is told which question of a pattern fails."""
+    """Receives the questions of a pattern that fail."""
 
     def fails(self, place: Place, reason: str, registers: Registers, doubts: int) -> None:
         """`doubts` is how many the context had before the question."""
@@ -121,7 +122,7 @@ class Program:
     """One compiled pattern.
 
     Attributes:
-        names: what a match binds, with registers; first the names that are bound before anything is matched.
+        names: the names that a match binds, with registers; names that are bound before the match come first.
         matched: numbers of the pattern's nodes in the order in which they are matched; a node's number is its register.
     """
 
@@ -155,7 +156,7 @@ class Program:
         """What `accept` returns for the first match for which it returns something; None if there is no such match.
 
         Raises:
-            TooManyAttempts: the choices at this root are more than are tried.
+            TooManyAttempts: this root has more choices than the limit.
             Failure: a question has no answer.
         """
         registers[self._root] = root
@@ -216,14 +217,14 @@ class Program:
 
 
 def _picker(registers: Sequence[int]) -> Callable[[Registers], Sequence[Any]]:
-    """What reads several registers at once."""
+    """A function that reads several registers at once."""
     if len(registers) > 1:
         return itemgetter(*registers)
     return lambda r: [r[register] for register in registers]
 
 
 class _Builder:
-    """Walks a pattern as a depth-first search does, and writes down what the search would ask.
+    """Walks a pattern as a depth-first search does, and writes down the questions of the search.
 
     Attributes:
         slots: registers of names.
@@ -287,21 +288,21 @@ class _Builder:
         return self.slots[name], is_new
 
     def _put(self, name: str) -> ask.Put:
-        """What binds a name, or compares it with its value."""
+        """A function that binds a name, or compares it with its value."""
         register, is_new = self._slot(name)
         if is_new:
             return ask.store(register)
         return ask.store_or_compare(register) if name in self.unsure else ask.compare_with(register)
 
     def _names(self) -> Callable[[Registers], Bindings]:
-        """What makes the names that are bound here ready for an expression."""
+        """A function that collects the names that are bound here, for an expression."""
         slots, lets, unsure = tuple(self.slots.items()), self._lets, frozenset(self.unsure)
         return lambda r: Bindings({name: r[slot] for name, slot in slots if r[slot] is not None or name not in unsure}, lets)
 
     # --- nodes ---------------------------------------------------------------------------------------------------------------
 
     def _node(self, number: int, *, is_joined: bool = False, of_any_operator: bool = False) -> None:
-        """All about a node that stands in its register: the node by itself, its attributes, its operands."""
+        """All questions about a node in its register: the node by itself, its attributes, its operands."""
         node = self._pattern.nodes[number]
         source = node.source
         listed = self._register()
@@ -367,7 +368,7 @@ class _Builder:
     # --- operands ------------------------------------------------------------------------------------------------------------
 
     def _operands(self, number: int, listed: int) -> None:
-        """A choice where there is one, a look at all operands together, then one by one, makers first."""
+        """A choice if there is one, a look at all operands together, then one by one, makers first."""
         node = self._pattern.nodes[number]
         wanted = tuple(map(self._wanted, node.inputs))
         if node.split:
@@ -393,7 +394,7 @@ class _Builder:
         return isinstance(operand, ast.Capture) and operand.optional, ops
 
     def _bind_all(self, number: int, operands: Sequence[Operand], listed: int) -> bool:
-        """Operands that are new names and nothing else are bound all at once, where there are no others."""
+        """If all operands are just new names, they are bound all at once."""
         names = [operand.name for operand in operands if isinstance(operand, ast.Capture) and not asks_more(operand)]
         plain = len(names) + sum(isinstance(operand, ast.Wildcard) for operand in operands)
         if plain < len(operands) or len({*names}) < len(names) or not self.slots.keys().isdisjoint(names):
@@ -451,7 +452,7 @@ class _Builder:
         self._ask(ask.constant(listed, position, dtype, value), number, operand, listed, position)
 
     def _capture(self, operand: ast.Capture, listed: int, position: int) -> Question:
-        """An operand is what its name stands for."""
+        """An operand is the value of its name."""
         before = set(self.slots)
         put = self._put(operand.name)
         if not asks_more(operand):
@@ -506,7 +507,7 @@ def interface_matches(match: ast.Match, context: Context, given: Mapping[str, An
 
 
 def _fits(item: ast.GraphItem, tensor: gs.Tensor, context: Context, bound: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Dims that the item's type binds, or None where the declared type does not fit."""
+    """Dims that the item's type binds, or None if the declared type does not match."""
     pattern = item.type
     if pattern is None:
         return {}

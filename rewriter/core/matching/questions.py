@@ -1,7 +1,7 @@
-"""The questions that a pattern asks, and its choices, as closures over numbered registers: what programs are made of.
+"""The questions that a pattern asks, and its choices, as closures over numbered registers: the parts of programs.
 
-All that the pattern says is worked out when a question is made. Facts are asked for through the context, which notes them, so
-that a root is tried again when the answer changes.
+The pattern is evaluated when a question is made. Facts are read through the context, which notes them, so that a root is tried
+again when a fact changes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Question = Callable[[Registers, Context], "str | None"]
 """None, or the reason why it fails."""
 Ways = Callable[[Registers, Context], Iterable[Any]]
 Put = Callable[[Registers, Context, Any], bool]
-"""Binds a name to a value, or says whether the name stands for that value."""
+"""Binds a name to a value, or returns whether the name has that value."""
 Value = Callable[[Registers, Context], Any]
 Typed = Callable[[Registers, Context, gs.Tensor], "str | None"]
 Wanted = tuple[bool, "frozenset[OpKey] | None"]
@@ -99,7 +99,7 @@ def always(value: Any) -> Value:
 
 
 def once(value: Value) -> Value:
-    """A value that does not depend on the match, found when it is first asked for."""
+    """A value that does not depend on the match, computed when it is first needed."""
     found: list[Any] = []
 
     def get(r: Registers, context: Context) -> Any:
@@ -154,7 +154,7 @@ def fits(
 
 
 def is_named(number: int, put: Put) -> Question:
-    """Whether a node is what its label stands for."""
+    """Whether a node is the value of its label."""
     return lambda r, context: None if put(r, context, r[number]) else "same"
 
 
@@ -277,7 +277,7 @@ def store_all(listed: int, registers: Sequence[int]) -> Question:
 
 
 def store_one(listed: int, position: int, register: int) -> Question:
-    """Binds an operand that is there."""
+    """Binds an operand that is present."""
 
     def question(r: Registers, context: Context) -> str | None:
         r[register] = r[listed][position]
@@ -287,14 +287,14 @@ def store_one(listed: int, position: int, register: int) -> Question:
 
 
 def plain(listed: int, position: int, put: Put) -> Question:
-    """Whether an operand that is there is what its name stands for."""
+    """Whether an operand that is surely present is the value of its name."""
     return lambda r, context: None if put(r, context, r[listed][position]) else "same"
 
 
 def capture(
     listed: int, position: int, put: Put, typed: Typed | None, fresh: Sequence[int], *, const: bool, optional: bool
 ) -> Question:
-    """Whether an operand is what its name stands for, a constant, of a type; its dimensions go into `fresh`."""
+    """Whether an operand is the value of its name, a constant, of a type. Its dimensions go into `fresh`."""
 
     def question(r: Registers, context: Context) -> str | None:
         operands = r[listed]
@@ -313,7 +313,7 @@ def capture(
 
 
 def typed(dtype: int | None, dims: Sequence[Put | int | None] | None, gap: int | None) -> Typed:
-    """Whether a tensor has an element type and dimensions; any number of them may stand where the gap is."""
+    """Whether a tensor has an element type and dimensions. The gap matches any number of dimensions."""
 
     def question(r: Registers, context: Context, tensor: gs.Tensor) -> str | None:
         if dtype is not None:

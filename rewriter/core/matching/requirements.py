@@ -1,8 +1,8 @@
-"""What a rule needs to find in a model at all: operators, and element types. A rule that cannot find them is not tried
+"""The operators and element types that a model must have for a rule to fire. A rule whose needs are not met is not tried
 anywhere.
 
-Most rules of a large set are about operators or element types that a given model has not got, and asking that once for the
-model costs nothing beside asking it at each node. What is asked before and after is told in `rewriter.core.matching`.
+Most rules of a large set are about operators or element types that a model does not have. Checking this once for the model
+costs much less than checking it at each node. `rewriter.core.matching` lists the questions before and after this one.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from rewriter.core.record import record
 
 OpKey = tuple[str, str]
 
-_PLAIN = {DTYPES[name] for name in ("float", "int64", "bool", "string")}  # what a number or text without a type can become
+_PLAIN = {DTYPES[name] for name in ("float", "int64", "bool", "string")}  # the possible types of an untyped number or text
 _TYPED_BY_ATTRIBUTE = of_type("value", *TYPED) | {"Constant"}
 
 
 @record(frozen=True, slots=True)
 class Inventory:
-    """What a model has.
+    """The contents of a model.
 
     Attributes:
         ops: operators by (domain, name).
-        dtypes: element types that its tensors can have; None: cannot be told.
+        dtypes: element types that its tensors can have; None if they cannot be determined.
     """
 
     ops: frozenset[OpKey]
@@ -77,8 +77,8 @@ def _dtypes(index: GraphIndex, versions: Mapping[str, int]) -> frozenset[int] | 
 
 
 def _declared(index: GraphIndex) -> Iterator[gs.Tensor]:
-    """Tensors that may declare an element type: inputs, outputs and constants of all scopes, and those of value_info that are
-    no plain tensors, or that got another type since.
+    """Tensors that may declare an element type: inputs, outputs and constants of all scopes, and tensors of value_info that
+    are not plain tensors, or whose type has changed since.
     """
     yield from index.by_operator.constants(index.novelty)
     for scope in index.scopes:
@@ -97,7 +97,7 @@ def _declared(index: GraphIndex) -> Iterator[gs.Tensor]:
 
 @cache
 def _made_types(op: str, domain: str, version: int) -> frozenset[int] | None:
-    """Element types that an operator may give its outputs whatever its inputs are; None for an operator without a schema."""
+    """Element types that an operator's outputs may have for any inputs; None for an operator without a schema."""
     found = registered_at(op, domain, version)
     if found is None:
         return None
@@ -111,7 +111,7 @@ def _made_types(op: str, domain: str, version: int) -> frozenset[int] | None:
 
 
 def _attribute_type(node: gs.Node) -> int | None:
-    """The element type that a node's attribute chooses; None when it cannot be told."""
+    """The element type that a node's attribute chooses; None if it cannot be determined."""
     if node.op == "Constant":
         return _constant_type(node.attrs)
     value = node.attrs.get(traits(node.op).dtype)
@@ -133,7 +133,7 @@ def _constant_type(attributes: Mapping[str, Any]) -> int | None:
 
 
 def needed_dtypes(rule: ast.Rule) -> list[frozenset[int]]:
-    """Sets of element types of which the model must have one each, for the rule to fire anywhere."""
+    """Sets of element types. The model must have a type of each set for the rule to fire anywhere."""
     found: list[frozenset[int]] = []
     for part in walk(rule.match):
         if isinstance(part, ast.TypePattern) and part.dtype is not None:
@@ -145,7 +145,7 @@ def needed_dtypes(rule: ast.Rule) -> list[frozenset[int]]:
 
 
 def _of_branches(branches: list[Branch]) -> list[frozenset[int]]:
-    """Sets of element types of which one each is needed, whichever alternative holds."""
+    """Sets of element types. One type of each set is needed in every alternative."""
     each = [[types for claim in branch if (types := _types(claim))] for branch in branches]
     if len(each) == 1:
         return each[0]
@@ -167,7 +167,7 @@ def _types(claim: Claim) -> frozenset[int] | None:
 
 @record(frozen=True, slots=True)
 class Needs:
-    """What one rule cannot do without, and what it may bring into a model."""
+    """The needs of one rule, and the operators and element types that it may add to a model."""
 
     ops: tuple[frozenset[OpKey], ...]
     dtypes: tuple[frozenset[int], ...]
@@ -180,7 +180,7 @@ class Needs:
         return inventory.dtypes is None or all(types & inventory.dtypes for types in self.dtypes)
 
     def added(self, inventory: Inventory) -> Inventory:
-        """The inventory of a model in which the rule has fired; the same one where it brings nothing new."""
+        """The inventory of a model in which the rule has fired; the same one if it adds nothing."""
         ops, dtypes = inventory.ops | self.made_ops, inventory.dtypes
         if dtypes is not None:
             dtypes = None if self.made_dtypes is None else dtypes | self.made_dtypes
@@ -188,7 +188,7 @@ class Needs:
 
 
 def needs(rule: ast.Rule, pattern: Pattern | None, parameter_values: Mapping[str, Any]) -> Needs:
-    """What a compiled rule needs and makes. `parameter_values` are the values of its parameters."""
+    """The needs and products of a compiled rule. `parameter_values` are the values of its parameters."""
     ops: set[OpKey] = set()
     dtypes: set[int] | None = set()
     lets = {let.name: let.value for let in rule.lets}
@@ -221,7 +221,7 @@ def _built_types(op: str, domain: str, build: ast.Build, lets: Mapping[str, ast.
 
 
 def _named_type(value: Any, lets: Mapping[str, ast.Expr]) -> frozenset[int] | None:
-    """The type of `to=float`; nothing new for that of a tensor; None for what is only known while rewriting."""
+    """The type of `to=float`; an empty set for the type of a tensor; None for a type that is only known while rewriting."""
     if isinstance(value, ast.Name):
         return frozenset({DTYPES[value.id]}) if value.id in DTYPES else _named_type(lets.get(value.id), {})
     if isinstance(value, ast.Literal) and isinstance(value.value, int):

@@ -1,1 +1,1 @@
-"""What a rewrite block does to a graph, as one transaction."""
+"""Applies a rewrite block to a graph, as one transaction."""

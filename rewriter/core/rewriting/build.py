@@ -1,6 +1,6 @@
-"""What each statement of a rewrite block does to the graph: new nodes and redirected tensors are wired into it; edits in place
-change what they name (`n.attr = v`, `n.inputs[i] = t`, `n.op = ...`, `x.dtype`, `x.shape[i]`, `model.ir_version`, and `del` of
-each) and nothing else, which is why they stand beside replacements in the language.
+"""Applies each statement of a rewrite block to the graph. New nodes and redirected tensors are wired into it. Edits in place
+change only the part that they name (`n.attr = v`, `n.inputs[i] = t`, `n.op = ...`, `x.dtype`, `x.shape[i]`, `model.ir_version`,
+and `del` of each). This is why the language has edits in addition to replacements.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rewriter.core.rewriting.transaction import Refused, Rewriting
 
 
 def build(rewriting: Rewriting, statement: ast.Build, new: NewNode) -> gs.Tensor:
-    """Makes a node; outputs that have the name of a matched output, or of a run of them, take over what was matched. The
+    """Makes a node. Outputs that have the name of a matched output, or of a run of outputs, replace the matched tensors. The
     first output is the result.
     """
     operands: list[gs.Tensor] = []
@@ -62,7 +62,7 @@ def _outputs(rewriting: Rewriting, output: ast.Output, op: str) -> list[gs.Tenso
 
 
 def _at_the_end(rewriting: Rewriting, name: str, old: gs.Tensor, op: str) -> gs.Tensor:
-    """What a new node makes in the place of an input of the model, for all that read it, or of an output, for callers alone."""
+    """The tensor that a new node makes in place of an input of the model, for all its readers, or of an output, for callers."""
     index, edits = rewriting.index, rewriting.edits
     if index.producer(old) is not None:
         if name not in rewriting.kept:
@@ -70,7 +70,7 @@ def _at_the_end(rewriting: Rewriting, name: str, old: gs.Tensor, op: str) -> gs.
         inner = rewriting.kept[name]
         rewriting.release(old)
         edits.replace_uses(old, inner)
-        edits.retyped[id(inner)] = inner  # so that the output is declared as what it becomes
+        edits.retyped[id(inner)] = inner  # so that the output gets its new declaration
         return old
     if index.output_of(old):
         raise Refused(f"input {old.name!r} is an output of the model, too")
@@ -94,10 +94,10 @@ def operand_tensor(rewriting: Rewriting, operand: Any, value: Any, op: str = "")
 
 
 def redirect(rewriting: Rewriting, statement: ast.Redirect, value: Any, at: Any) -> None:
-    """Uses of the matched output take the target (computed: `value`); an output of the graph keeps its name, by whichever way
-    is possible.
+    """Uses of the matched output read the target instead (computed: `value`). An output of the graph keeps its name, in the
+    way that is possible there.
 
-    Raises Refused when nothing would change.
+    Raises Refused if nothing would change.
     """
     index, edits = rewriting.index, rewriting.edits
     wanted = statement.target
@@ -199,13 +199,13 @@ def _edit_tensor(rewriting: Rewriting, tensor: gs.Tensor, place: ast.Place, valu
     if place.field == "dtype":
         index = rewriting.index
         if tensor.shape is None and tensor.dtype is None and not index.output_of(tensor) and not index.input_of(tensor):
-            return  # an inner tensor that declares nothing is right as it is, and a type without a shape is no declaration
+            return  # an inner tensor without a declaration needs no change, and a type without a shape is no declaration
         rewriting.edits.set_type(tensor, gs_dtype(int(value)), tensor.shape, "tensor_type")
         return
     if place.field != "shape":
         raise Failure(f"`{place.field}` of a tensor cannot be set")
     if at is None:
-        shape = [None if item is UNKNOWN else _dim(item) for item in value]  # a length that nobody knows is left open
+        shape = [None if item is UNKNOWN else _dim(item) for item in value]  # an unknown length is left open
     else:
         if tensor.shape is None:
             raise Failure("the tensor declares no shape")

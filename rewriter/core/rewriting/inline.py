@@ -31,7 +31,7 @@ def inline(rewriting: Rewriting, statement: ast.Inline) -> None:
 def _inline_body(rewriting: Rewriting, node: gs.Node, attribute: str) -> None:
     """Moves the nodes of a body without inputs (a branch of If) into the scope of its node; tensors keep their identity.
 
-    Nodes that hold bodies stay: what is inside them reads tensors that would get new names.
+    Nodes with bodies stay: the nodes inside them read tensors that would get new names.
     """
     index, edits = rewriting.index, rewriting.edits
     scope = index.body(node, attribute)
@@ -65,16 +65,16 @@ def _inline_body(rewriting: Rewriting, node: gs.Node, attribute: str) -> None:
 
 
 def _hides_rank(rewriting: Rewriting, node: gs.Node, result: gs.Tensor) -> bool:
-    """Whether the branches give a result different ranks, so that a checker knows none of it as long as the node is there."""
+    """Whether the branches give a result different ranks, so that a checker knows no rank of it as long as the node exists."""
     place = node.outputs.index(result)
     shapes = {rewriting.context.facts.shape(body.outputs[place]) for _, body in bodies(node) if place < len(body.outputs)}
     return None in shapes or len({len(shape) for shape in shapes if shape is not None}) > 1
 
 
 def _declared_behind(rewriting: Rewriting, tensors: list[gs.Tensor]) -> list[gs.Tensor]:
-    """Outputs of graphs that tensors lead to; what the tensors between declare is put right afterwards.
+    """Outputs of graphs that depend on tensors. The declarations of the tensors between are corrected afterwards.
 
-    Whose readers they are may change, as where another branch goes; then the rule is tried again.
+    The readers of these tensors may change, for example when another branch is removed. The rule is then tried again.
     """
     index = rewriting.index
     outputs = [tensor for node in nodes_behind(index, tensors) for tensor in node.outputs]
@@ -84,7 +84,7 @@ def _declared_behind(rewriting: Rewriting, tensors: list[gs.Tensor]) -> list[gs.
 
 
 def _agree(rewriting: Rewriting, outer: gs.Tensor, inner: gs.Tensor) -> None:
-    """Raises Refused where the shape that the model declares for a result is not that of the body."""
+    """Raises Refused if the shape that the model declares for a result differs from the shape in the body."""
     declared, found = rewriting.context.facts.declared(outer)[1], rewriting.context.facts.shape(inner)
     if declared is None or found is None:
         return
@@ -94,20 +94,20 @@ def _agree(rewriting: Rewriting, outer: gs.Tensor, inner: gs.Tensor) -> None:
 
 
 def _own_constants(rewriting: Rewriting, scope: Scope, moved: list[gs.Node]) -> dict[int, gs.Constant]:
-    """The constants of a body, which its nodes read or it gives; those of a graph around it keep their names."""
+    """The constants of a body: its nodes read them, or they are its outputs. Constants of outer graphs keep their names."""
     index = rewriting.index
     read = [t for inner in moved for t in inner.inputs]
     found = {id(t): t for t in (*read, *scope.graph.outputs) if isinstance(t, gs.Constant) and index.producer(t) is None}
     if isinstance(scope.graph, Graph):
         own = set(map(id, scope.graph.initializers))
-    else:  # of graphsurgeon, which does not say whose a constant is
+    else:  # of graphsurgeon, in which constants have no owner
         inside = set(map(id, moved))
         own = {number for number, t in found.items() if index.users(t).keys() <= inside}
     return {number: t for number, t in found.items() if number in own}
 
 
 def _rename(rewriting: Rewriting, parts: Iterable[gs.Node | gs.Tensor]) -> None:
-    """Fresh names: the other branch, and scopes beside, may use the same ones."""
+    """Assigns fresh names, since the other branch and sibling scopes may use the same names."""
     index = rewriting.index
     for part in parts:
         if part.name and id(part) not in rewriting.renamed:
@@ -119,8 +119,8 @@ def _rename(rewriting: Rewriting, parts: Iterable[gs.Node | gs.Tensor]) -> None:
 def _hand_over(
     rewriting: Rewriting, node: gs.Node, results: list[tuple[gs.Tensor, gs.Tensor]], moved: set[int], keys: list[int]
 ) -> None:
-    """The node's outputs get the body's results as their values: by taking their place where they are made inside, else by
-    Identity.
+    """The node's outputs get the values of the body's results. If a node inside makes the result, the output replaces it. Else
+    an Identity is added.
     """
     index, edits = rewriting.index, rewriting.edits
     spare = [new_variable("") for _ in node.outputs]

@@ -1,4 +1,4 @@
-"""Edits of what belongs to the model as a whole: its interface, its opset imports, its ir_version and metadata."""
+"""Edits of the properties of the whole model: its interface, its opset imports, its ir_version and metadata."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rewriter.core.graph.scopes import Scope
 from rewriter.core.language import schema
 from rewriter.core.rewriting.transaction import Refused, Rewriting, Undecided
 
-# Which versions of which operator domains a model imports.
+# The operator domains that a model imports, and their versions.
 
 
 def set_opset(index: GraphIndex, edits: Edits, scope: Scope, domain: str, version: int) -> None:
@@ -56,19 +56,19 @@ def import_domain(index: GraphIndex, edits: Edits, scope: Scope, domain: str) ->
     set_opset(index, edits, scope, domain, schema.latest_opset(domain))
 
 
-# Which tensors the model gives out, and what the framework's own graph says of it.
+# The outputs of the model, and the outputs of the framework's own graph.
 #
-# Exporters lose outputs, add inner tensors to them, or list them in another order; the framework's file has them right. Outputs
-# are named by their tensors, in a list: `model.outputs = source_outputs()`.
+# Exporters lose outputs, add inner tensors to them, or list them in another order. The framework's file has the correct list.
+# Outputs are named by their tensors, in a list: `model.outputs = source_outputs()`.
 
 
 def set_outputs(rewriting: Rewriting, names: list[Any]) -> None:
     """Makes these tensors the outputs of the main graph.
 
-    A tensor that takes the place of one that is no output any more takes over its name, since callers rely on that.
+    A tensor that replaces a former output takes over its name, since callers rely on the name.
 
     Raises:
-        Failure: a name is no tensor of the main graph that a node makes, or stands twice.
+        Failure: a name is not a tensor that a node of the main graph makes, or occurs twice.
     """
     index, graph = rewriting.index, rewriting.index.graph
     before = list(graph.outputs)
@@ -93,10 +93,10 @@ def set_outputs(rewriting: Rewriting, names: list[Any]) -> None:
 
 
 def add_output(rewriting: Rewriting, name: str) -> None:
-    """`output t`: makes a tensor of the main graph an output, the last one; nothing happens where it is one.
+    """`output t`: makes a tensor of the main graph the last output. Does nothing if it is already an output.
 
     Raises:
-        Refused: it stands in a body or a function, no node makes it, or its element type is not known.
+        Refused: the tensor is in a body or a function, no node makes it, or its element type is not known.
     """
     context, index, graph = rewriting.context, rewriting.index, rewriting.index.graph
     tensor = rewriting.new_values.get(name, rewriting.names.bound.get(name))
@@ -130,7 +130,7 @@ def _gain(rewriting: Rewriting, tensor: gs.Tensor) -> None:
 
 
 def _hand_over(rewriting: Rewriting, old: gs.Tensor, new: gs.Tensor) -> None:
-    """The node that makes `new` makes the output `old` instead; what made `old` goes on under another name for its readers."""
+    """The node that makes `new` makes the output `old` instead. The former value of `old` gets another name for its readers."""
     index, edits = rewriting.index, rewriting.edits
     makers = index.producer(old), index.producer(new)
     if makers[0] is None or makers[1] is None:
@@ -143,7 +143,7 @@ def _hand_over(rewriting: Rewriting, old: gs.Tensor, new: gs.Tensor) -> None:
 
 
 def complete_outputs(context: Context) -> None:
-    """Outputs that a rule added declare what is known of them now that the run is over; a valid model must say it."""
+    """Declares the types of outputs that a rule added, at the end of the run. A valid model must declare them."""
     for tensor in context.gained.values():
         if context.index.output_of(tensor) and isinstance(tensor, gs.Variable):
             dtype, shape = context.facts.dtype(tensor), context.facts.shape(tensor)
@@ -178,7 +178,7 @@ def set_model_field(rewriting: Rewriting, field: str, at: Any, value: Any) -> No
 
 
 def changed_entry(entries: Mapping[str, str], key: str, value: str) -> dict[str, str]:
-    """Entries with another value, or without the key where the value is empty. Raises Failure for keys that rewriter writes."""
+    """Entries with another value, or without the key if the value is empty. Raises Failure for keys that rewriter writes."""
     if key in (HISTORY, RULES):
         raise Failure(f"metadata_props[{key!r}] is written by rewriter itself")
     return {name: text for name, text in {**entries, key: value}.items() if text or name != key}
@@ -208,7 +208,7 @@ def _is_text(graph: gs.Graph, field: str, value: Any) -> bool:
 
 
 def drop_input(rewriting: Rewriting, tensor: gs.Tensor) -> bool:
-    """Removes a graph input that nothing reads; False when it is no input. Raises Failure when it is read."""
+    """Removes an unread graph input. Returns False if the tensor is not an input. Raises Failure if it is read."""
     graph = rewriting.index.graph
     if not any(item is tensor for item in graph.inputs):
         return False
@@ -219,7 +219,7 @@ def drop_input(rewriting: Rewriting, tensor: gs.Tensor) -> bool:
 
 
 def drop_output(rewriting: Rewriting, tensor: gs.Tensor) -> bool:
-    """Removes a graph output, and what nobody needs without it; False when it is no output."""
+    """Removes a graph output, and the nodes that only it needs. Returns False if the tensor is not an output."""
     graph = rewriting.index.graph
     if not any(item is tensor for item in graph.outputs):
         return False

@@ -1,8 +1,8 @@
 """`outline y = acme.Gelu(x)`: the nodes that make `y` of `x` become the body of a local function, and a call takes their place.
 
-It is the counterpart of `inline`. The body is what was matched, and what the block has made before: so a rule either wraps the
-nodes that it finds, or others that it writes. A function is defined once: nodes that say the same again call the same one, and
-where the name stands for something else, the new function gets a name of its own.
+`outline` is the counterpart of `inline`. The body consists of matched nodes and of nodes that the block has made before. So a
+rule wraps either the nodes that it finds, or new ones that it writes. A function is defined once: equal bodies call the same
+function. If another function has the name already, the new function gets a name of its own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PLAIN_INITIALIZERS = 4
 
 
 def outline(rewriting: Rewriting, statement: ast.Build, new: NewNode) -> None:
-    """Raises Refused where the body needs what is no operand, and where the model cannot have the function."""
+    """Raises Refused if the body needs a tensor that is no operand, or if the model cannot have the function."""
     operands = [rewriting.tensor(ref.name) for ref in statement.inputs if isinstance(ref, ast.Ref)]
     results = [_output_tensor(rewriting, output.name or "") for output in statement.outputs]
     _check_place(rewriting, new)
@@ -48,7 +48,7 @@ def outline(rewriting: Rewriting, statement: ast.Build, new: NewNode) -> None:
 
 
 def _output_tensor(rewriting: Rewriting, name: str) -> gs.Tensor:
-    """The tensor that is to come out of the function: what the block made under this name, else what was matched."""
+    """The tensor that the function returns: the block's new tensor of this name, else the matched one."""
     found = rewriting.new_values.get(name, rewriting.names.bound.get(name))
     if not isinstance(found, gs.Tensor) or rewriting.index.producer(found) is None:
         raise Failure(f"no node makes `{name}`")
@@ -56,7 +56,7 @@ def _output_tensor(rewriting: Rewriting, name: str) -> gs.Tensor:
 
 
 def _check_place(rewriting: Rewriting, new: NewNode) -> None:
-    """No function calls itself, and the model's format has functions. Raises Refused."""
+    """Raises Refused if a function would call itself, or if the model's format has no functions."""
     scope = rewriting.scope
     while scope.parent is not None:
         scope = scope.parent
@@ -89,7 +89,7 @@ def _body(rewriting: Rewriting, operands: Sequence[gs.Tensor], results: Sequence
 
 
 def _maker(rewriting: Rewriting, tensor: gs.Tensor, own: set[int]) -> gs.Node | None:
-    """The node that makes a tensor of the body; None for a constant. Raises Refused for what is neither."""
+    """The node that makes a tensor of the body; None for a constant. Raises Refused for any other tensor."""
     maker = rewriting.index.producer(tensor)
     if maker is None and isinstance(tensor, gs.Constant):
         return None
@@ -152,7 +152,7 @@ class _Copier:
 
 
 def _defined(rewriting: Rewriting, function: gs.Function) -> str:
-    """Adds the function to the model, unless it is there; the name that it is called by."""
+    """Adds the function to the model, unless it is there. Returns its name."""
     graph, by_operator = rewriting.index.graph, rewriting.index.by_operator
     before: list[Any] = graph.functions
     alike = [one for one in before if one.domain == function.domain and _is_name(function.name, one.name)]
@@ -173,12 +173,12 @@ def _defined(rewriting: Rewriting, function: gs.Function) -> str:
 
 
 def _is_name(base: str, name: str) -> bool:
-    """Whether a function has the name that a rule gives, or that with a number."""
+    """Whether a function has the name in the rule, or this name with a number."""
     return name == base or (name.startswith(f"{base}_") and name[len(base) + 1 :].isdecimal())
 
 
 def _said(function: gs.Function) -> bytes:
-    """What a function says but for its name, whether it was loaded or made; what this module made has been asked before."""
+    """The content of a function except its name, for loaded and for new ones. It is cached for functions of this module."""
     said = function.__dict__.get("said")
     if said is None:
         message = Writer(None, False, LEAST_IR_VERSION).function(function)

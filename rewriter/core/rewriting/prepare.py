@@ -21,7 +21,7 @@ from rewriter.core.onnxfile.weights_apart import LEAST_ASIDE
 from rewriter.core.record import record
 from rewriter.core.rewriting.transaction import Rewriting, Undecided
 
-# Values of expressions as what ONNX stores: attributes of the type that the operator wants, constants of the right element
+# Values of expressions in ONNX's types: attributes of the type that the operator needs, constants of the correct element
 # type.
 #
 # A plain number in a rule has no element type of its own: `Add(x, {1.0})` means one of x's type, and in `Reshape(x, {[0, -1]})`
@@ -35,7 +35,7 @@ def attribute_value(op: str, domain: str, version: int, name: str, value: Any) -
     if not isinstance(value, bool | int | float | str | list | np.ndarray) or isinstance(value, Symbol):
         if value is UNKNOWN or value is ABSENT or isinstance(value, Symbol):
             raise Undecided(f"the value of attribute `{name}` is not known")
-        return value  # subgraphs, tensors and whatever else was copied from a node
+        return value  # subgraphs, tensors and other values copied from a node
     declared = schema.attribute(op, domain, version, name)
     kind = declared.kind if declared is not None else _guess(value)
     try:
@@ -45,14 +45,14 @@ def attribute_value(op: str, domain: str, version: int, name: str, value: Any) -
 
 
 def settled(context: Context, op: str, domain: str, version: int, name: str, value: Any) -> Any:
-    """A captured constant stands for its values, unless the attribute holds a tensor. Raises Failure for other tensors."""
+    """A captured constant becomes its values, unless the attribute is a tensor. Raises Failure for other tensors."""
     declared = schema.attribute(op, domain, version, name)
     is_usable = not isinstance(value, gs.Tensor) or (declared is not None and declared.kind == "tensor")
     return value if is_usable else context.array(value)
 
 
 def _guess(value: Any) -> str:
-    """The type of an attribute that no schema declares: a number, a list, or a tensor for what has more dimensions."""
+    """The type of an attribute that no schema declares: a number, a list, or a tensor for a value with more dimensions."""
     if isinstance(value, np.ndarray) and value.ndim > 1:
         return "tensor"
 
@@ -169,7 +169,7 @@ def _formals(op: str, domain: str, version: int) -> tuple[tuple[str, int | None,
 
 
 def operand_types(op: str, domain: str, version: int, known: Sequence[int | None]) -> list[int | None]:
-    """For each operand the element type that the schema and the other operands leave it, None where they leave several."""
+    """For each operand the element type that the schema and the other operands allow, None if they allow several."""
     formals = _formals(op, domain, version)
     found: list[int | None] = []
     for position in range(len(known)):
@@ -187,7 +187,7 @@ def operand_types(op: str, domain: str, version: int, known: Sequence[int | None
 
 
 def _only(types: tuple[str, ...]) -> int | None:
-    """The single tensor type allowed, or int64 where int32 and int64 are (shapes, axes)."""
+    """The single tensor type allowed, or int64 if int32 and int64 are allowed (shapes, axes)."""
     names = {text[7:-1] for text in types if text.startswith("tensor(")}
     if names == {"int64"} or names == {"int32", "int64"}:
         return INT64
@@ -196,7 +196,7 @@ def _only(types: tuple[str, ...]) -> int | None:
 
 @record(frozen=True, slots=True)
 class NewNode:
-    """A node that is going to be built: `operands` holds what was computed for each, None for names and omitted ones."""
+    """A node that is going to be built: `operands` has the computed part of each, None for names and omitted ones."""
 
     op: str
     domain: str
@@ -215,9 +215,9 @@ def computes(statement: ast.Statement) -> bool:
 
 
 def prepare(rewriting: Rewriting, statement: ast.Statement) -> tuple[Any, Any]:
-    """(value, position) of a statement: a `NewNode`, a constant, an attribute value, or None where nothing is computed.
+    """(value, position) of a statement: a `NewNode`, a constant, an attribute value, or None if it has no computed part.
 
-    Raises Failure when a value is unknown or does not fit.
+    Raises Failure if a value is unknown or has the wrong type.
     """
     if isinstance(statement, ast.Build):
         return prepare_node(rewriting, statement), None
@@ -242,7 +242,7 @@ def prepare_node(rewriting: Rewriting, build: ast.Build) -> NewNode:
 
 
 def _operands(rewriting: Rewriting, build: ast.Build, op: str, domain: str, version: int) -> list[Any]:
-    """What is computed of each operand; a constant takes the element type that the others leave it."""
+    """The computed part of each operand. A constant gets the element type that follows from the other operands."""
     if not any(isinstance(operand, ast.Constant) for operand in build.inputs):
         return [prepare_operand(rewriting, operand) for operand in build.inputs]
     wanted = operand_types(op, domain, version, [_dtype(rewriting, operand) for operand in build.inputs])
@@ -263,13 +263,13 @@ def _attributes(rewriting: Rewriting, build: ast.Build, op: str, domain: str, ve
 
 
 def _dtype(rewriting: Rewriting, operand: Any) -> int | None:
-    """Element type of a captured operand, where it is known."""
+    """Element type of a captured operand, if it is known."""
     found = rewriting.names.bound.get(operand.name) if isinstance(operand, ast.Ref) else None
     return rewriting.context.facts.dtype(found) if isinstance(found, gs.Tensor) else None
 
 
 def prepare_operand(rewriting: Rewriting, operand: Any, wanted: int | None = None) -> Any:
-    """What is computed of an operand: (array, element type) of a constant, or ABSENT, a `NewNode`, or None."""
+    """The computed part of an operand: (array, element type) of a constant, or ABSENT, a `NewNode`, or None."""
     if isinstance(operand, ast.Constant):
         value = rewriting.value(operand.value)
         return ABSENT if value is ABSENT else constant_array(operand, rewriting.context, value, wanted)

@@ -1,7 +1,7 @@
 """Applying a rewrite block to a match, as one transaction.
 
-First everything is computed, while the graph is as it was matched; then it is built and wired, put in order, and what has
-become dead is swept away.
+First everything is computed, while the graph is as it was matched. Then the new parts are built, wired and put in order, and
+dead nodes are swept away.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from rewriter.core.rewriting.prepare import NOTHING, NewNode, computes, prepare,
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 from rewriter.core.whole_model import repairs
 
-# `each x in n.inputs if ... { x = Op(x) }`: new tensors in the places of some operands, however many there are.
+# `each x in n.inputs if ... { x = Op(x) }`: new tensors replace some operands, for any number of operands.
 #
-# A statement of its own, since a rule does not know how many operands a node has. A tensor that stands in several places is
+# This is a statement of its own, since a rule does not know how many operands a node has. A tensor in several positions is
 # rewritten once.
 
 
@@ -35,7 +35,7 @@ class _Chosen:
 
 
 def prepare_each(rewriting: Rewriting, each: ast.Each) -> tuple[Any, Any]:
-    """What is computed for every operand that passes. Raises Undecided where a test is unknown."""
+    """The computed parts for every operand that passes the test. Raises Undecided if a test is unknown."""
     outer, chosen = rewriting.names, dict[int, _Chosen]()
     for tensor in _operands(rewriting, each):
         if not tensor.name or id(tensor) in chosen:
@@ -75,13 +75,13 @@ def _operands(rewriting: Rewriting, each: ast.Each) -> list[gs.Tensor]:
 
 
 class Block:
-    """A rewrite block, with what can be told of it before any match.
+    """A rewrite block, with the facts that are known of it before any match.
 
     Attributes:
-        opset: for which it is written, None for all.
-        steps: statements in their order, each with whether anything of it is computed first, and what performs it.
-        computes: whether anything of some statement is.
-        reread: names that it redefines and also reads; their old values get names of their own.
+        opset: the opset for which the block is written, None for all.
+        steps: statements in their order, each with whether a part of it is computed first, and the function that performs it.
+        computes: whether a part of any statement is computed first.
+        reread: names that the block redefines and also reads. Their old values get names of their own.
     """
 
     __slots__ = ("computes", "opset", "reread", "steps")
@@ -109,7 +109,7 @@ def _compute_and_perform(rewriting: Rewriting, block: Block) -> None:
     prepared = [_prepared(rewriting, statement) if computed else NOTHING for statement, computed, _ in block.steps]
     for name in block.reread:
         if isinstance(found := rewriting.names.bound.get(name), gs.Tensor):
-            is_input = rewriting.index.producer(found) is None  # which goes on being what it is
+            is_input = rewriting.index.producer(found) is None  # an input stays an input
             rewriting.kept[name] = found if is_input else rewriting.fresh("before", found)
     for (statement, _, perform), (value, at) in zip(block.steps, prepared, strict=True):
         perform(rewriting, statement, value, at)
@@ -159,7 +159,7 @@ _PERFORM: Mapping[type, Callable[[Rewriting, Any, Any, Any], None]] = {
 
 
 def _order(rewriting: Rewriting) -> None:
-    """Every edge that the rewrite made leads forwards. Raises Refused where one would close a cycle."""
+    """Makes every new edge lead forwards. Raises Refused if an edge would close a cycle."""
     index = rewriting.index
     for node in (*rewriting.new_nodes, *rewriting.edits.edited.values()):
         if node._scope is not None and not index.put_behind(node):

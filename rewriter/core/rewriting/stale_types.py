@@ -1,7 +1,7 @@
-"""Mends declared types that rewriting has made wrong.
+"""Corrects declared types that rewriting has made wrong.
 
-A value_info entry that contradicts what its node now gives makes runtimes refuse the model. Only what lies downstream of a
-change is looked at, and only as far as declarations disagree; declared outputs of the graph are the model's interface and stay.
+Runtimes reject a model if a value_info entry contradicts the new output of its node. Only tensors downstream of a change are
+checked, and only as far as declarations disagree. Declared outputs of the graph are the model's interface and stay.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rewriter.core.onnxfile.tensors import Dim, gs_dtype
 def mend_stale_types(index: GraphIndex, facts: Facts, changed: Iterable[gs.Node]) -> None:
     """Declares anew every inner tensor behind `changed` nodes whose declaration is contradicted.
 
-    A tensor that declares nothing says nothing about those behind it; one that declares what is true vouches for them.
+    A tensor without a declaration proves nothing about the tensors behind it. After a correct declaration the search stops.
     """
     if not declares_inner(index):
         return
@@ -54,9 +54,9 @@ def changed_types(index: GraphIndex, facts: Facts, done: Iterable[Edits]) -> Ite
 
 
 def _reads_alike(facts: Facts, state: NodeState, node: gs.Node) -> bool:
-    """Whether a node is what it was but for operands that are declared just as those before them.
+    """Whether a node is unchanged except for operands with the same declarations as the operands before.
 
-    Only of operands of rank 2 or more, since the values of others may decide what comes out.
+    The new operands must have rank 2 or more, since the values of smaller ones may decide the types of the outputs.
     """
     if not state.differs_in_operands_alone(node):
         return False
@@ -69,9 +69,9 @@ def _reads_alike(facts: Facts, state: NodeState, node: gs.Node) -> bool:
 
 
 def declare_anew(index: GraphIndex, facts: Facts, changed: Iterable[gs.Tensor]) -> None:
-    """Declares everything behind inputs whose type an interface rule changed, outputs of the graph included, as it follows now.
+    """Infers and declares again all types behind inputs whose type an interface rule changed, also of outputs of the graph.
 
-    What a declaration said before cannot be used to find it: a fixed length would outlive the input that it came from.
+    The old declarations are not used for this, since a fixed length would outlive the input that it came from.
     """
     edits = Edits(index)
     changed_by_id = {id(tensor): tensor for tensor in changed}
@@ -106,7 +106,7 @@ def declares_inner(index: GraphIndex) -> bool:
 
 
 def agrees(dtype: int | None, shape: tuple[Dim, ...] | None, found: int | None, found_shape: tuple[Dim, ...] | None) -> bool:
-    """Whether a declared element type and shape can be those that were found; what is unknown agrees with all."""
+    """Whether a declared element type and shape agree with the inferred ones. An unknown one agrees with all."""
     if dtype and found and dtype != found:
         return False
     if shape is None or found_shape is None:

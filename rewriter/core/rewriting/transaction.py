@@ -1,6 +1,6 @@
-"""One application of a rewrite block: what it may ask and do, shared by all kinds of statements.
+"""One application of a rewrite block: its facts and actions, shared by all kinds of statements.
 
-A name on the right-hand side always means what was matched, so `y = Cast<to=float>(y)` wraps: the node keeps making the old
+A name on the right-hand side always means the matched tensor, so `y = Cast<to=float>(y)` wraps: the node keeps making the old
 value under a new name, and the Cast takes over the name `y` with all its uses.
 """
 
@@ -22,11 +22,11 @@ from rewriter.core.language import ast
 
 
 class Refused(Exception):
-    """The rewrite cannot stand here (it would close a cycle, or change nothing); this is no fault of the rule."""
+    """The rewrite is impossible here (it would close a cycle, or change nothing). The rule is not at fault."""
 
 
 class Undecided(Refused):
-    """The rewrite needs something that is not known of the model; the context says what."""
+    """The rewrite needs an unknown fact of the model. The context has noted which."""
 
 
 class Rewriting:
@@ -34,9 +34,9 @@ class Rewriting:
 
     Attributes:
         context, index, edits: the model, its relations, and the transaction that all changes go through.
-        names: what the match binds.
-        root, matched: the matched nodes; `root` is None for a rule on the model as a whole.
-        scope: where the root stands; the main graph without one.
+        names: the names that the match binds.
+        root, matched: the matched nodes; `root` is None for a rule about the whole model.
+        scope: the scope of the root; the main graph if there is no root.
         new_values: tensors and nodes of this block by name.
         kept: the old value of a redefined output that the block still reads.
         new_nodes: in the order in which they were made.
@@ -75,7 +75,7 @@ class Rewriting:
     # --- names ------------------------------------------------------------------------------------------------------------
 
     def tensor(self, name: str) -> gs.Tensor:
-        """The tensor that a name means on the right-hand side: made in this block, else what was matched."""
+        """The tensor that a name means on the right-hand side: made in this block, else the matched one."""
         if self.kept and name in self.kept:
             return self.kept[name]
         found = self.new_values[name] if name in self.new_values else self.names.bound.get(name, ABSENT)
@@ -101,7 +101,7 @@ class Rewriting:
 
     @property
     def _base(self) -> str:
-        """What new names begin with."""
+        """The prefix of new names."""
         found = self.names.bound.values() if self.root is None else self.root.outputs
         return next((tensor.name for tensor in found if isinstance(tensor, gs.Tensor) and tensor.name), self.scope.path)
 
@@ -123,7 +123,7 @@ class Rewriting:
             raise Failure(f"{label(tensor)} is made by no node and cannot be redefined")
         name = next((name for name in self.kept if self.names.bound[name] is tensor), None) if self.kept else None
         if name is None and maker.name and len(maker.outputs) == 1 and any(maker is node for node in self.matched):
-            self.edits.set_outputs(maker, [])  # nobody needs what it makes: it is going to be swept away
+            self.edits.set_outputs(maker, [])  # its outputs are not needed: it will be swept away
             return
         spare = self.kept[name] if name else self.fresh("before", tensor)
         self.edits.set_outputs(maker, [spare if output is tensor else output for output in maker.outputs])
@@ -131,8 +131,8 @@ class Rewriting:
     def insert(
         self, op: str, domain: str, name: str, attributes: dict[str, Any], operands: list[gs.Tensor], outputs: list[gs.Tensor]
     ) -> gs.Node:
-        """A new node right before the root; of a rule on the interface, behind the inputs or before the outputs. Raises Failure
-        where the graph has no nodes.
+        """A new node right before the root. A rule about the interface adds it behind the inputs or before the outputs. Raises
+        Failure if the graph has no nodes.
         """
         root = self.root or self._end(operands)
         node = new_node(op, domain, self.index.node_names.fresh(name), attributes, [], [])
@@ -143,7 +143,7 @@ class Rewriting:
         return node
 
     def _end(self, operands: list[gs.Tensor]) -> gs.Node:
-        """The first node of the graph, or the last one for what reads the results of nodes."""
+        """The first node of the graph, or the last one if an operand is the result of a node."""
         nodes = self.index.nodes_of(self.scope)
         if not nodes:
             raise Failure("the model has no nodes")

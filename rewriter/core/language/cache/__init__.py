@@ -1,1 +1,1 @@
-"""What processes leave to those after them: compiled rules, the tables of the grammar, and what ONNX says of its operators."""
+"""The cache that later processes reuse: compiled rules, the tables of the grammar, and ONNX's operator schemas."""

@@ -1,12 +1,12 @@
-"""Rule files, and what the cache has of them: parsing and checking takes some hundred times as long as reading the result back.
+"""Rule files and their cache entries: parsing and checking takes some hundred times as long as reading the result back.
 
 The key of compiled rules is made of the texts and their names; the store adds the versions of this package, of Python and of
-ONNX. So the cache never has to be told that something has changed. Of files that nobody has touched for a while, their state
-(size, times, number on the disk) stands for the texts, which then need not be read: as in git's index, a file that was written
-just before its state was taken is not trusted, since it may be written again without a trace.
+ONNX. So the cache needs no invalidation. If a file has not changed for a while, its state (size, times, number on the disk)
+replaces its text in the key, and the text need not be read. As in git's index, a file that was written just before its state
+was taken is not trusted, since it may be written again without a trace.
 
-The text of an entry is, ready for use, what is asked of every rule (code, header, doc comment, digest); its tail are the syntax
-trees, which are read when somebody looks at one.
+The text of an entry is the data that every rule is asked for (code, header, doc comment, digest), ready for use. Its tail are
+the syntax trees, which are read when one is needed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ RulesAndWarnings = tuple[list[Rule], tuple[Diagnostic, ...]]
 
 
 class Library:
-    """Rule files, and what the cache has of them.
+    """Rule files and their cache entries.
 
     Attributes:
-        states: of the files when they were first looked at.
-        sources: their texts, each of which is read when somebody asks for it.
+        states: the states of the files when they were first looked at.
+        sources: the texts of the files. Each is read when it is first needed.
 
     Raises:
         RewriterError: a file cannot be read.
@@ -45,7 +45,7 @@ class Library:
 
     @property
     def is_stable(self) -> bool:
-        """Whether the states tell the texts: a file that was just written may be written again without a trace."""
+        """Whether the states identify the texts: a file that was just written may be written again without a trace."""
         return all(max(state[2], state[3]) < self.begun - CLOCK_STEP for state in self.states)
 
     @cached_property
@@ -55,7 +55,7 @@ class Library:
         return self.sources
 
     def read(self, kind: str) -> RulesAndWarnings | None:
-        """The rules with the warnings, if the cache has both; `kind` says what was done with them."""
+        """The rules with the warnings, if the cache has both; `kind` names the steps that were applied to them."""
         key = store.read("states", self._key_of_states(kind))
         rules = None if key is None else _read(key, self.sources)
         if rules is None:
@@ -76,7 +76,7 @@ class Library:
         self._write_states(kind, key)
 
     def _key(self, kind: str) -> str:
-        """What follows from the texts."""
+        """The key of the data that is derived from the texts."""
         from hashlib import sha256
 
         digest = sha256(kind.encode())

@@ -1,4 +1,4 @@
-"""What ONNX says of its operators' defaults and element types.
+"""The defaults and element types of ONNX's operators.
 
 The table is made once for a version of ONNX, and then read from the cache, so that ONNX need not be imported.
 """
@@ -14,8 +14,8 @@ from rewriter.core.language.cache.store import read_or_make
 from rewriter.core.language.dtypes import DTYPES
 
 Output = tuple[int, tuple[int, ...]]
-"""What an output may be: a set of element types as bits (-1: any), and the operands that it may have the type of; a negative
-position -1-i stands for operand i and all behind it.
+"""The possible types of an output: a set of element types as bits (-1: any), and the operands whose type it may have. A
+negative position -1-i means operand i and all operands behind it.
 """
 
 Form = tuple[int, int, frozenset[str]]
@@ -35,7 +35,7 @@ ANY = -1
 
 
 def bits_of(dtype: int) -> int:
-    """The set of types that a declared type stands for."""
+    """The set of types, as bits, for a declared type."""
     return 1 << dtype if 0 < dtype < 64 else ANY
 
 
@@ -111,7 +111,7 @@ def _repeats(formal: Any) -> bool:
 
 
 def _output(versions: list[Any], i: int) -> Output:
-    """What output i may be in any of these versions."""
+    """The possible types of output i in any of these versions."""
     bits, operands = 0, set[int]()
     for found in versions:
         kind = found.outputs[i].type_str

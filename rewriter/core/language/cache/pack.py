@@ -1,7 +1,7 @@
 """Records of the syntax tree as JSON, and back.
 
 Every command reads compiled rules from the cache. JSON is read almost as fast as `marshal` and, unlike it and `pickle`,
-can neither run code nor break the interpreter, whoever wrote it.
+can neither run code nor break the interpreter, even if the file is forged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NUMBERS = {kind: (number, getter(names(kind) or ())) for number, kind in enumer
 _PLAIN = frozenset({str, int, bool, float, type(None)})
 _NOWHERE = [0, NOWHERE.start, NOWHERE.end]
 _TUPLE, _SET, _ELLIPSIS = -1, -2, -3
-"""What stands in the place of a position in the table for what is no record."""
+"""The numbers that mark values that are no records; a record has its position in the table there."""
 
 _NOTHING = [_TUPLE]
 _FIELDS = {name: 1 + number for number, name in enumerate(names(ast.Rule) or ())}
@@ -44,19 +44,19 @@ _decode = json.JSONDecoder(parse_constant={"NaN": nan, "Infinity": inf, "-Infini
 
 
 def pack(value: Any) -> str:
-    """What is flat, as one line that means something to `unpack` of the same version only."""
+    """A flat value as one line. Only `unpack` of the same version can read it."""
     return json.dumps(value, separators=(",", ":"))
 
 
 def unpack(data: str) -> Any:
-    """What was packed. It must be whole: the store has a checksum of it."""
+    """The value that was packed. The line must be complete: the store has a checksum of it."""
     return built(_decode(data))
 
 
 def flat(value: Any) -> Any:
     """Records, tuples and sets (of tuples of texts) become lists that begin with a number; everything else is left as it is.
 
-    Half of all records are places. At the end of a record, where they stand, those that say nothing are left out.
+    Half of all records are places. They are at the end of a record, and empty ones are left out there.
     """
     kind = value.__class__
     if kind is tuple:
@@ -76,14 +76,14 @@ def _shortened(record: list[Any]) -> list[Any]:
 
 
 def question(rule: list[Any]) -> list[Any]:
-    """Of a flat rule what decides whether it may match, without places."""
+    """The parts of a flat rule that decide whether it may match, without places."""
     bare = [_NOTHING if number in _AFTER_MATCH else part for number, part in enumerate(rule)]
     bare[_VARIANTS] = [_TUPLE, *map(question, rule[_VARIANTS][1:])]
     return without_places(bare)
 
 
 def without_places(value: list[Any]) -> list[Any]:
-    """The same flat value, of which no record says where it stands."""
+    """The same flat value without the places of its records."""
     if value[0] == 0:
         return _NOWHERE
     parts = [without_places(part) if part.__class__ is list else part for part in value]
@@ -91,7 +91,7 @@ def without_places(value: list[Any]) -> list[Any]:
 
 
 def built(value: Any) -> Any:
-    """What was flat."""
+    """The value that was made flat."""
     if type(value) is not list:
         return value
     number = value[0]
@@ -104,10 +104,10 @@ def built(value: Any) -> Any:
 
 
 class PackedTrees:
-    """The trees of the rules of an entry: read together, as soon as somebody looks at one of them.
+    """The trees of the rules of an entry. All are read as soon as one of them is needed.
 
-    Most runs look at few rules, and need nothing of them but what decides whether they may match, which is packed apart. So the
-    trees, which take ten times as much room, are the tail of the entry and mostly never read.
+    Most runs look at few rules, and need only the parts that decide whether the rules may match. These parts are packed
+    separately. The trees take ten times as much room, so they are the tail of the entry and mostly never read.
     """
 
     def __init__(self, key: str) -> None:
@@ -118,7 +118,7 @@ class PackedTrees:
         """The tree of a rule. If the entry has gone since it was read, or is damaged, the rule is parsed again.
 
         Raises:
-            RewriterError: then its file, too, is another one now.
+            RewriterError: the rule had to be parsed again, and its file has also changed.
         """
         if self._packed is None:
             data = store.read_tail("rules", self.key)

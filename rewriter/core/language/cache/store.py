@@ -1,11 +1,10 @@
 """Texts that take long to make, in files of the user's own cache folder.
 
-The compiler keeps here what every process needs and seldom changes: compiled rules, operator schemas, tables of the grammar.
-An entry belongs to a key, and to everything beside the texts of rules that decides what the compiler makes of them, so that it
-is never out of date. No other user can write to the folder, and no process reads half of a file.
+The compiler keeps here data that every process needs and that seldom change: compiled rules, operator schemas, tables of the
+grammar. An entry belongs to a key and to everything else that decides the compiler's output in addition to the texts of rules,
+so it is never out of date. No other user can write to the folder, and no process reads half of a file.
 
-The store saves time and nothing else: without a folder, or with one that cannot be written, everything works as it does with an
-empty one.
+The store only saves time: without a folder, or with one that cannot be written, everything works as with an empty one.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ SEAL = 12
 
 
 def read_or_make(kind: str, make: Callable[[], str], key: str = "") -> str:
-    """The text that `make` returned in the first process that asked for this key, whichever process that was."""
+    """The text that `make` returned in the first process that needed this key."""
     text = read(kind, key)
     if text is None:
         text = make()
@@ -60,10 +59,10 @@ def read_tail(kind: str, key: str = "") -> str | None:
 
 
 def write(kind: str, key: str, text: str, tail: str = "") -> None:
-    """Adds an entry, of ASCII, and removes what has not been used for longest.
+    """Adds an entry, of ASCII, and removes the entries that have been unused for longest.
 
-    The file is written beside its final name and renamed, so that no other process ever reads half of it. If that is not
-    possible, nothing is written, and nothing is said.
+    The file is written next to its final name and renamed, so that no other process ever reads half of it. If that is not
+    possible, nothing is written and no error is raised.
     """
     folder = own_folder()
     if folder is None:
@@ -106,7 +105,7 @@ def own_folder() -> Path | None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether the file or folder exists, is no link, belongs to this user, and is writable by nobody else."""
+    """Whether the file or folder exists, is no link, belongs to this user, and is writable by this user only."""
     try:
         found = path.lstat()
     except OSError:
@@ -124,7 +123,7 @@ def _open(kind: str, key: str) -> tuple[BinaryIO, str] | None:
     if folder is None or not _is_ours(path := _path(folder, kind, key)):
         return None
     with contextlib.suppress(OSError):
-        file = open(path, "rb")  # noqa: SIM115 - whoever calls this closes it
+        file = open(path, "rb")  # noqa: SIM115 - the caller closes it
         if _read_sealed(file) == _full_key(kind, key) and (text := _read_sealed(file)) is not None:
             return file, text
         file.close()
@@ -132,7 +131,7 @@ def _open(kind: str, key: str) -> tuple[BinaryIO, str] | None:
 
 
 def _path(folder: Path, kind: str, key: str) -> Path:
-    """Different keys may have the same checksum: the file says itself which one it is for."""
+    """Different keys may have the same checksum, so the file contains its key."""
     return folder / f"{kind}-{crc32(_full_key(kind, key).encode()):08x}"
 
 
@@ -142,10 +141,10 @@ def _full_key(kind: str, key: str) -> str:
 
 @cache
 def _versions() -> str:
-    """Everything beside the texts of rules that decides what the compiler makes of them.
+    """Everything that decides the compiler's output in addition to the texts of rules.
 
-    Of this package's own files and of the compiled part of ONNX, size and time stand for the content, as they do for Python
-    itself when it decides whether a compiled module is still good.
+    Size and time replace the content of this package's own files and of the compiled part of ONNX. Python itself compares size
+    and time when it decides whether a compiled module is still valid.
     """
     package = Path(rewriter.__file__).parent
     parts = [sys.version, rewriter.__version__, resource("grammar/rules.lark").read_text(encoding="utf-8")]
@@ -168,7 +167,7 @@ def _stamps(folder: Path, ending: str) -> list[str]:
 
 
 def _seal(data: bytes) -> bytes:
-    """Nobody else can write here, so that a checksum will do; importing a digest takes longer than reading an entry."""
+    """A checksum is enough, since no other user can write here. Importing a digest takes longer than reading an entry."""
     return len(data).to_bytes(8, "little") + crc32(data).to_bytes(4, "little")
 
 

@@ -1,1 +1,1 @@
-"""Forms of the language that stand for several plain ones: what comes out is what one would write without them."""
+"""Expands short forms of the language into plain ones, as you would write them without the short forms."""

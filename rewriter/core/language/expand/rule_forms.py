@@ -16,9 +16,9 @@ from rewriter.core.language.syntax.words import MAX_DEPTH
 from rewriter.core.language.walk import bound, depth, rebuild, size, walk
 from rewriter.core.record import names, record, replace
 
-# `define name(a, b) = ...`: its calls are replaced by what it stands for, so that nothing behind the parser knows of it.
+# `define name(a, b) = ...`: its calls are replaced by its body, so that only the parser knows defines.
 #
-# What a define stands for has the place of the call, which is what a message should point at; its arguments keep their own.
+# The body gets the place of the call, since a message should point there. The arguments keep their own places.
 
 MAX_DEFINED = 2000
 """Records of a define with all that it calls, and of an expression in which defines are called."""
@@ -31,7 +31,7 @@ class TooLong(Exception):
 
 
 def settled(own: Iterable[ast.Define], shared: Defines) -> tuple[dict[str, ast.Define], list[Diagnostic]]:
-    """The defines of a file and those that it shares with others, each with its own calls written out; what is wrong."""
+    """The defines of a file and those that it shares with others, each with its own calls written out; the errors."""
     found: list[Diagnostic] = []
     known = dict(shared)
     waiting: dict[str, ast.Define] = {}
@@ -72,7 +72,7 @@ def written_out(part: Any, defines: Defines) -> Any:
             return node
         define = defines[node.function]
         if len(node.args) != len(define.params):
-            return node  # what is wrong with it is told by the checks
+            return node  # the checks report the error
         args = dict(zip(define.params, node.args, strict=True))
         uses = sum(size(args[one.id]) for one in walk(define.body) if isinstance(one, ast.Name) and one.id in args)
         if size(define.body) + uses > MAX_DEFINED:
@@ -92,7 +92,7 @@ def too_long(span: ast.Span) -> Diagnostic:
 
 
 def _at(body: Any, span: ast.Span) -> Any:
-    """The same expression, all of which stands in one place."""
+    """The same expression, with one place for all its parts."""
 
     def change(node: Any) -> Any:
         return replace(node, **{name: span for name in names(node.__class__) or () if name.endswith("span")})
@@ -101,7 +101,7 @@ def _at(body: Any, span: ast.Span) -> Any:
 
 
 def _apart(body: ast.Expr, name: str) -> ast.Expr:
-    """Items of `any x in xs` get names that nobody else can give them: arguments may hold the same ones."""
+    """Items of `any x in xs` get names that no rule can use, since arguments may contain the same names."""
     bound = {one.name for one in walk(body) if isinstance(one, ast.Quantified) and "." not in one.name}
 
     def change(node: Any) -> Any:
@@ -154,14 +154,14 @@ class _Choice:
 
     ops: frozenset[ast.Op]
     operands: tuple[tuple[str, int, str, float | None], ...]
-    """Name of the attribute, position of the operand, kind of the attribute, its default where the operand may be absent."""
+    """Name of the attribute, position of the operand, kind of the attribute, its default if the operand may be absent."""
 
 
 Form = tuple[_Choice, ...]
 
 
 class Unfit(Exception):
-    """A form that cannot be written as an operand; what is wrong with it."""
+    """A form that cannot be written as an operand, and the reason."""
 
     def __init__(self, found: Diagnostic) -> None:
         super().__init__(found.message)
@@ -222,7 +222,7 @@ def _attrs(part: Any) -> list[ast.AttrPattern | ast.AttrSet]:
 
 
 def _place(node: ast.NodePattern | ast.Build) -> tuple[int, int]:
-    """What tells two nodes of one rule apart, whatever becomes of their operands."""
+    """An identity for a node of one rule that stays the same when its operands are changed."""
     span = _attrs(node)[0].span
     return span.start, span.end
 
@@ -237,7 +237,7 @@ def _forms(node: ast.NodePattern | ast.Build, version: int) -> Form:
 
 
 def _operands(op: ast.Op, node: ast.NodePattern | ast.Build, version: int) -> Iterator[tuple[str, int, str, float | None]]:
-    """The attributes that are operands in this opset; where an operator has neither, the checks say so of the attribute."""
+    """The attributes that are operands in this opset. If an operator has neither, the checks report the attribute."""
     history = schema.history(op.name, op.domain)
     for attr in _attrs(node):
         kinds = schema.attribute_kinds(op.name, op.domain, attr.name)
@@ -341,7 +341,7 @@ class _Writer:
 
 
 def plain(rule: ast.Rule, defines: Defines, *, choices: bool) -> tuple[ast.Rule | None, list[Diagnostic]]:
-    """The rule in plain forms, or what is wrong with it; `choices` says whether its pattern may have any."""
+    """The rule in plain forms, or its errors. `choices` is true if its pattern may have choices."""
     called = {part.function for part in walk(_said(rule)) if isinstance(part, ast.Call)} & defines.keys()
     if called:
         rule, found = _written_out(rule, defines)
@@ -393,7 +393,7 @@ def _written_out(rule: ast.Rule, defines: Defines) -> tuple[ast.Rule, list[Diagn
 
 
 def _left(rule: ast.Rule, variant: Variant) -> ast.Rule | None:
-    """The rule with one of its patterns; None where its conditions exclude that one."""
+    """The rule with one of its patterns; None if its conditions exclude that pattern."""
     match = replace(rule.match, nodes=variant.nodes)
     same = {name: operand.name for name, operand in variant.same}
     missing = bound(rule.match) - bound(match) - same.keys() - {param.name for param in rule.params}
@@ -408,7 +408,7 @@ def _left(rule: ast.Rule, variant: Variant) -> ast.Rule | None:
 
 
 def _needed(lets: tuple[ast.Let, ...], written: tuple[ast.Let, ...], others: tuple[Any, ...]) -> tuple[ast.Let, ...]:
-    """Without values that ask for what is not there and that nothing else asks for, either."""
+    """The values without the unused ones that refer to missing parts."""
     kept = list(lets)
     for let, old in reversed(list(zip(lets, written, strict=True))):
         used_names = {

@@ -1,7 +1,7 @@
 """Patterns with a choice become several plain patterns: `maybe Cast(x)`, `h = P | Q`, `Mul*(a, b, c)`.
 
-The matcher knows none of these: a rule with such a form is one rule with several patterns, of which the largest is tried first.
-What a pattern does not bind is `none` in its conditions and absent in its rewrites.
+The matcher knows none of these forms: a rule with such a form is one rule with several patterns. The largest is tried first.
+A name that a pattern does not bind is `none` in its conditions and absent in its rewrites.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Same:
 
 
 def count(match: ast.Match) -> int:
-    """How many patterns a pattern stands for; a large number for more than can be counted."""
+    """The number of plain patterns of a pattern; a large number if there are too many to count."""
     return min(prod(_count(node) for node in match.nodes), _MANY)
 
 
@@ -123,7 +123,7 @@ def _trees(operands: Sequence[ast.Operand], node: ast.NodePattern) -> Iterator[a
 
 
 def _joined(lines: Sequence[ast.NodePattern | _Same]) -> Variant:
-    """The lines of one pattern; what reads a line whose node is not there reads its operand."""
+    """The lines of one pattern. If the node of a line is missing, its readers read its operand."""
     same = {line.name: line.operand for line in lines if isinstance(line, _Same)}
     for name in list(same):
         seen = {name}
@@ -141,8 +141,8 @@ def _joined(lines: Sequence[ast.NodePattern | _Same]) -> Variant:
     return Variant(nodes, tuple(sorted(same.items())))
 
 
-# What is left of a rule where a part of its pattern is not there: names that nothing binds are `none`, and what then decides
-# itself is decided.
+# The rest of a rule if a part of its pattern is missing: unbound names are `none`, and conditions that this decides are
+# replaced by their values.
 
 
 def left_of(part: Any, missing: Collection[str], same: Mapping[str, str]) -> Any:
@@ -156,7 +156,7 @@ def left_of(part: Any, missing: Collection[str], same: Mapping[str, str]) -> Any
 
     def change(node: Any) -> Any:
         if isinstance(node, ast.Ref) and node.name in missing and node.span in targets:
-            return node  # which the checks refuse
+            return node  # the checks reject it
         rule = _RULES.get(node.__class__)
         return node if rule is None else rule(node, missing, same)
 
@@ -180,7 +180,7 @@ def _ref(node: ast.Ref, missing: Collection[str], same: Mapping[str, str]) -> An
 
 
 def _about(field: str) -> Callable[[Any, Collection[str], Mapping[str, str]], Any]:
-    """What is said of a part of the pattern that a field names goes with it; so does the statement whose place is gone."""
+    """Removes a statement whose `field` names a missing part of the pattern. `_at_place` removes it if its place is gone."""
 
     def left(node: Any, missing: Collection[str], same: Mapping[str, str]) -> Any:
         name = getattr(node, field)
@@ -200,7 +200,7 @@ def _output(node: ast.Output, missing: Collection[str], same: Mapping[str, str])
 
 
 def _redirect(node: ast.Redirect, missing: Collection[str], same: Mapping[str, str]) -> Any:
-    """Where nothing stands between two tensors, the one needs not be put in the place of the other."""
+    """If no node is between two tensors, the redirect from one to the other is not needed."""
     output = same.get(node.output, node.output)
     if node.output in missing or (isinstance(node.target, ast.Ref) and node.target.name == output):
         return None

@@ -1,1 +1,1 @@
-"""Text to tree and back: what `language.parse` and `rule_tools.format` are made of."""
+"""Text to tree and back: the parts of `language.parse` and `rule_tools.format`."""

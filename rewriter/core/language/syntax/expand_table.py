@@ -1,4 +1,4 @@
-"""A rule with a table becomes one rule for each row, and what is wrong between the table and the rule is told."""
+"""Makes one rule for each row of a table, and reports contradictions between the table and the rule."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from rewriter.core.language.syntax.tree import RuleBuilder
 from rewriter.core.language.syntax.words import MAX_ROWS, MAX_ROWS_LENGTH
 from rewriter.core.record import replace
 
-# What is said of the rules of a table, told once: the rows share their text, and mostly what is wrong with it.
+# Findings about the rules of a table, reported once: the rows share their text, and therefore most of its errors.
 
 _UNUSED = "W201"
 
 
 def merged(found: Iterable[tuple[ast.Row, Diagnostic]], rows: int, marks: Sequence[Mention]) -> list[Diagnostic]:
-    """The findings of all rows of a table: the same one once, and one that not all rows have with a note of which.
+    """The findings of all rows of a table, each once. If only some rows have a finding, a note lists them.
 
-    A name that some rows use is not said to be unused: a column may hold the condition that asks for it.
+    A name that some rows use is not reported as unused: a column may contain the condition that needs it.
 
     Args:
-        found: with the row of each.
-        rows: how many the table has.
+        found: the findings, each with its row.
+        rows: the number of rows of the table.
         marks: the mentions of columns in the rule.
     """
     groups: dict[tuple[str, str, ast.Span], list[tuple[ast.Row, Diagnostic]]] = {}
@@ -69,7 +69,7 @@ ParseRow = Callable[[FilledText], tuple[ast.Rule | None, list[Diagnostic]]]
 
 
 def not_a_table(text: str, whole: Span, builder: RuleBuilder, rule: ast.Rule) -> list[Diagnostic]:
-    """What a rule without a table says as if it had one."""
+    """The errors of a rule without a table that mentions columns, or has a test for a row."""
     found = [
         unknown_column(mark.name, (), mark.span)
         for mark in mentions(text, whole.start, whole.end)
@@ -82,14 +82,14 @@ class TableRule:
     """One rule with a table.
 
     Args:
-        text: that of the file.
-        whole: where the rule stands, with what stands before it.
-        builder: what read the rule.
-        rule: as it is written.
-        table: of it.
+        text: the text of the file.
+        whole: the span of the rule, with its doc comment.
+        builder: the builder that read the rule.
+        rule: the rule as it is written.
+        table: the table of the rule.
 
     Attributes:
-        same: where the conditions, values and tests stand that mention no column; they are read once for all rows.
+        same: the places of the conditions, values and tests that mention no column. They are read once for all rows.
     """
 
     def __init__(self, text: str, whole: Span, builder: RuleBuilder, rule: ast.Rule, table: ast.Table) -> None:
@@ -106,7 +106,7 @@ class TableRule:
         self.same = {part.span for part in parts if bisect(starts, part.span.start) == bisect(starts, part.span.end)}
 
     def rules(self, parse_row: ParseRow) -> tuple[list[ast.Rule], list[Diagnostic]]:
-        """The rules of all rows, or what is wrong."""
+        """The rules of all rows, or the errors."""
         params = [param.name for param in self.rule.params]
         problems = table_problems(self.table, Cell(self.rule.code, self.rule.code_span), params)
         problems = problems or [*self._size(), *self._columns(params), *self._titles(), *self._tests()]
@@ -145,7 +145,7 @@ class TableRule:
         return ast.Row(named, row_span(cells), (self.table.span, *others), self._doc(cells, dict(named)))
 
     def _doc(self, cells: Sequence[Cell], filled: Mapping[str, str]) -> str:
-        """What the table says of a row before the doc comment of the rule: its title, or a doc comment of its own."""
+        """The row's text that comes before the doc comment of the rule: its title, or a doc comment of its own."""
         if self._adds_title:
             return f"/// {unquoted(filled[TITLE])}\n"
         text = "".join(f"{doc.text}\n" for doc in row_docs(self.table, cells))
@@ -153,8 +153,8 @@ class TableRule:
         return fill(text, Span(0, len(text)), mentions(text, 0, len(text)), filled, ()).text + between
 
     def _with_row(self, rule: ast.Rule, row: ast.Row, cells: Sequence[Cell]) -> ast.Rule:
-        """The rule of a row: with the parts that mention no column, which are the same for all rows, and without what its
-        header has from an empty cell.
+        """The rule of a row, with the parts that mention no column and are the same for all rows. Header keys from an empty
+        cell are left out.
         """
         meta = tuple(item for item in rule.meta if getattr(item.value, "name", item.value) != "_")
         same = self.same.difference(row.others_span)
@@ -188,7 +188,7 @@ class TableRule:
             yield Diagnostic("E003", message, span, "too long", (), ("make two tables of it",))
 
     def _columns(self, params: Sequence[str]) -> Iterator[Diagnostic]:
-        """Columns that are not there, and columns that nothing asks for."""
+        """Errors for missing columns and for unused columns."""
         for mark in self.marks:
             param = mark.name in params and mark.span.start in self.builder.operators
             if not mark.quoted and mark.name not in self.names and not param:
@@ -199,7 +199,7 @@ class TableRule:
                 yield Diagnostic("E016", f"nothing uses the column `{column.text}`", column.span, "in vain", (), helps)
 
     def _titles(self) -> Iterator[Diagnostic]:
-        """Where the rows have their titles: in a column, above each row, or by a column in the first line of the rule."""
+        """Errors in the titles of rows: they are in a column, above each row, or in the first line of the rule by a column."""
         documented_rows = [row for row in self.table.rows if row_docs(self.table, row)]
         if documented_rows and TITLE in self.names:
             helps = ("leave the column out, and begin the doc comment of each row with its title",)

@@ -1,7 +1,7 @@
 """lark's parser of `grammar/rules.lark`.
 
-Building its tables takes much longer than reading them back. lark's own way to keep them is `pickle`, which runs what it reads;
-here they are JSON.
+Building its tables takes much longer than reading them back. lark itself keeps them as `pickle`, which runs code that it reads.
+Here they are JSON.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Node:
     """A rule of the grammar: its name or alias, its nodes and tokens (None for an optional part that is missing), its place.
 
-    The place is that of everything that belongs to it. `first` and `last` are its ends with the brackets around it, which are
-    no children of the node that they make of it.
+    The place covers all its parts. `first` and `last` are its ends including the brackets around it, which are not among its
+    children.
     """
 
     __slots__ = ("children", "data", "end_pos", "first", "last", "start_pos")
@@ -56,7 +56,7 @@ def grammar() -> Lark:
 
 
 class _Production:
-    """What the parser asks of a rule. It is one thing, and looked up as such: lark compares rules by all that they say."""
+    """The data of a rule that the parser needs. It is compared by identity, since lark compares rules by all their fields."""
 
     __slots__ = ("expansion", "origin")
 
@@ -65,7 +65,7 @@ class _Production:
 
 
 def _with_place(build: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
-    """Like `propagate_positions`, which takes three times as long, since it also tells the line and the column."""
+    """Like `propagate_positions`, which takes three times as long, since it also counts lines and columns."""
 
     def node(children: list[Any]) -> Any:
         first, last = children[0], children[-1]
@@ -88,7 +88,7 @@ def tokens(text: str) -> list[Token]:
 
 
 def _make() -> str:
-    """What `Lark.save` keeps, which is plain data."""
+    """The data that `Lark.save` writes, as plain data."""
     from lark import Lark
     from lark.grammar import Rule
     from lark.lexer import TerminalDef

@@ -1,8 +1,8 @@
 """Cuts a rule file at its rules, before any of them is parsed.
 
 Each rule is then parsed by itself, so that an error in one does not hide those of the next. The scanner knows just enough for
-that: strings, comments, `~~~` texts and brackets. What would make parsing unsafe or pointless (an unclosed string or text,
-brackets nested beyond the limit, control characters) is found here; a chunk with such problems is not parsed.
+that: strings, comments, `~~~` texts and brackets. Problems that would make parsing unsafe or pointless (an unclosed string or
+text, brackets nested beyond the limit, control characters) are found here. A chunk with such problems is not parsed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_INDENT = 64
 """A rule that begins further to the right is no longer seen as beginning its line."""
 
 MAX_PROBLEMS = 20
-"""Problems told of one rule before it is parsed."""
+"""The number of problems that are reported for one rule before it is parsed."""
 
 _MARK = re.compile(
     r""""(?:[^"\\\n]|\\.)*(?P<closed>")?|///|\#[^\n]*|~~~|\[|\(|\{|\]|\)|\}|r(?<![.\w]r)ule(?!\w)"""
@@ -51,7 +51,7 @@ class Chunk:
 
 
 def scan(text: str) -> tuple[list[Chunk], list[Diagnostic]]:
-    """The rules of a text in their order, and what is wrong with it as a whole; problems of one rule stand in its chunk."""
+    """The rules of a text in their order, and the problems of the whole text. Problems of one rule are in its chunk."""
     scanner = _Scanner(text)
     scanner.run()
     return scanner.chunks, scanner.problems
@@ -76,7 +76,7 @@ def open_brackets(text: str, start: int, end: int) -> list[int]:
 
 
 def comments(text: str) -> list[Span]:
-    """Where the `#` comments of a text stand that parses, in their order."""
+    """The places of the `#` comments of a text that parses, in their order."""
     found: list[Span] = []
     at = 0
     while (mark := _MARK.search(text, at)) is not None:
@@ -96,7 +96,7 @@ class _Scanner:
         self.chunks: list[Chunk] = []
         self.problems: list[Diagnostic] = []
         self.chunk = Chunk(0)
-        self.blank = True  # nothing but blanks and comments in the chunk so far
+        self.blank = True  # only blanks and comments in the chunk so far
 
     def run(self) -> None:
         at = 0
@@ -143,7 +143,7 @@ class _Scanner:
         return on_new_line or _HEAD.match(self.text, at) is not None
 
     def _docs(self, at: int) -> int:
-        """A run of `///` lines: begins a rule, unless it stands in the middle of one."""
+        """A run of `///` lines: begins a rule, unless it is in the middle of one."""
         after = _end(_DOCS, self.text, at)
         match = _WORD.match(self.text, after)
         word = match[0] if match else ""
@@ -160,7 +160,7 @@ class _Scanner:
         return after + len(word) if word in _BEGIN else after
 
     def _in_table(self) -> bool:
-        """Whether the only open bracket is that of a table, whose rows may have doc comments."""
+        """Whether the only open bracket belongs to a table, whose rows may have doc comments."""
         unclosed = self.chunk.unclosed
         return len(unclosed) == 1 and _TABLE.search(self.text, max(0, unclosed[0] - MAX_INDENT), unclosed[0] + 1) is not None
 
@@ -206,7 +206,7 @@ def _kind(mark: re.Match[str]) -> str:
 
 
 def _end(pattern: re.Pattern[str], text: str, start: int, stop: int | None = None) -> int:
-    """Where the match of a pattern that also matches nothing ends."""
+    """The end of the match of a pattern that also matches the empty text."""
     match = pattern.match(text, start, len(text) if stop is None else stop)
     return match.end() if match else start
 

@@ -1,6 +1,7 @@
-"""What is said about text that the grammar does not accept: what stands there and what could, in the words of rule writers.
+"""Messages for syntax errors: the text that was found and the text that is possible there, in the words of rule writers.
 
-lark knows which terminals the parser would have taken. They are gathered into phrases ("an operator call such as `Relu(x)`").
+lark knows which terminals the parser would have accepted. They are gathered into phrases ("an operator call such as
+`Relu(x)`").
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     from lark.exceptions import UnexpectedInput
 
 
-# How to mend text that the grammar does not accept, where the mistake is one that people make.
+# How to correct common syntax errors.
 #
-# Most of them write what another language has: Python's ranges and keyword arguments, C's `&&`, a comment of JavaScript. A help
-# line says what is written here instead.
+# Most of them are the syntax of another language: Python's ranges and keyword arguments, C's `&&`, a comment of JavaScript. A
+# help line shows the syntax of rules instead.
 
 _NEAR = 200
-"""Characters before the mistake that tell what was meant."""
+"""The number of characters before the mistake that are searched for its cause."""
 
 _FIXED = {
     "&&": "write `and`",
@@ -42,7 +43,7 @@ _FIXED = {
     **dict.fromkeys("\u201c\u201d\u201e\u2018\u2019", 'texts stand in straight quotes: "reflect"'),
 }
 
-# What stands before the mistake, what was found, a terminal that could stand there (or none), and the help.
+# The text before the mistake, the text that was found, a terminal that is possible there (or none), and the help.
 _MISTAKES: tuple[tuple[str, str, str, str], ...] = (
     (r"\b(where|let|match|rewrite|private|param)\s*", ":", "", "a part of a rule has no colon: where rank(x) > 2"),
     (r"\[[^][]*", ":", "", "a range has two dots and includes both its ends: p[1..], p[0..2]"),
@@ -91,7 +92,7 @@ _MISTAKES: tuple[tuple[str, str, str, str], ...] = (
 
 
 def helps_for(text: str, at: int, found: str, possible: frozenset[str]) -> tuple[str, ...]:
-    """How to mend the mistake `found` at an offset, where the terminals `possible` could stand; at most one line."""
+    """How to correct the mistake `found` at an offset at which the terminals `possible` are allowed; at most one line."""
     if found in _FIXED:
         return (_FIXED[found],)
     words = {literals()[terminal] for terminal in possible if terminal in literals()}
@@ -114,7 +115,7 @@ def _could_stand(terminal: str, possible: frozenset[str]) -> bool:
 
 @cache
 def literals() -> dict[str, str]:
-    """What is written for each terminal that is always written the same."""
+    """The text of each terminal that has a fixed text."""
     return {terminal.name: terminal.pattern.value for terminal in grammar().terminals if terminal.pattern.type == "str"}
 
 
@@ -126,7 +127,7 @@ _OPERATORS = frozenset(
     )
 )
 _CONTINUATIONS = frozenset(["LPAR", "LESSTHAN", "DOT", "OPTIONAL", "_TOUCHING", "RANGE", "VBAR", "TIMES", "TILDE"])
-"""What can go on with a name or a call; not worth telling where something else can follow."""
+"""Terminals that can continue a name or a call. They are not listed if other terminals can follow."""
 
 _BEFORE_NAMES = ("const", "ordered", "tensor")
 _AFTER_NAMES = tuple(",)?=")
@@ -162,7 +163,7 @@ def _phrase(line: str) -> tuple[frozenset[str], frozenset[str], str]:
 
 
 _PHRASES = tuple(map(_phrase, _TABLE.strip().splitlines()))
-"""What stands for a group of terminals: all of the first must be possible, then all of the second are covered."""
+"""Phrases for groups of terminals: if all terminals of the first group are possible, the phrase covers the second group."""
 
 _NAMES = {
     "NAME": "a name",
@@ -206,10 +207,10 @@ def explain(text: str, chunk: Chunk, error: UnexpectedInput) -> Diagnostic:
 
 
 def _place(text: str, error: UnexpectedInput) -> tuple[int, frozenset[str], bool]:
-    """Where the parser had to stop, every terminal that it would have taken there, and whether it misread a word.
+    """The place where the parser had to stop, all terminals that it accepts there, and whether it misread a word.
 
-    A word such as `where` can be read as a name; when the next token shows that it began a part, the error is at the word.
-    So it is where a word such as `const` was meant as a name.
+    A word such as `where` can be read as a name. If the next token shows that it began a part, the error is at the word. The
+    same is true if a word such as `const` was meant as a name.
     """
     token = getattr(error, "token", None)
     at = error.pos_in_stream
@@ -232,7 +233,7 @@ def _parse_until(text: str, end: int) -> tuple[Token | None, frozenset[str]]:
     parser = grammar().parse_interactive(text)
     last: Token | None = None
     with suppress(UnexpectedInput):
-        for token in parser.iter_parse():  # a token is fed when the next one is asked for
+        for token in parser.iter_parse():  # a token is fed when the next one is requested
             if (token.start_pos or 0) >= end:
                 break
             last = token

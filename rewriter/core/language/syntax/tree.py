@@ -1,7 +1,7 @@
 """From lark's tree of one rule to `ast.Rule`: its header and its parts.
 
-The grammar is looser than the language where one token of look-ahead cannot tell; what it lets through is refused here and in
-`tree_patterns`, `tree_rewrites` and `tree_expressions`, with the place and the reason.
+The grammar is looser than the language if one token of look-ahead is not enough. This module, `tree_patterns`,
+`tree_rewrites` and `tree_expressions` reject the rest, with the place and the reason.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from rewriter.core.record import replace
 
 # From lark's tree to the expressions of `ast`: the half of the conversion that `where`, `let`, attributes and constants share.
 #
-# The tree is known to be at most `MAX_DEPTH` levels deep when it comes here, so plain recursion is safe. Nothing is raised for
-# a bad rule: what the grammar lets through and the language does not allow becomes a diagnostic, and the conversion goes on.
+# The tree is known to be at most `MAX_DEPTH` levels deep when it comes here, so plain recursion is safe. A bad rule raises no
+# exception: text that the grammar accepts and the language does not becomes a diagnostic, and the conversion goes on.
 
 Part = Any
 """A `Node` or token, or None for an optional part that is missing; only the grammar knows which child is which."""
@@ -36,7 +36,7 @@ _MAX_DIGITS = 20
 class ExpressionBuilder:
     """Converts the expressions of one rule; `base` is the offset of the rule's text in its file.
 
-    `place` says where the text of a row was written that a table was filled into. `calls` are the functions that it calls.
+    `place` maps places of the text of a row back to the file. `calls` are the functions that it calls.
     """
 
     def __init__(self, base: int, path: str, place: Callable[[Span], Span] | None = None) -> None:
@@ -80,12 +80,12 @@ class ExpressionBuilder:
         self.problems.append(Diagnostic(code, message, span, label, (), helps, self.path))
 
     def span(self, part: Part) -> Span:
-        """Where a tree or token stands in the file."""
+        """The place of a tree or token in the file."""
         span = Span(self.base + part.start_pos, self.base + part.end_pos)
         return span if self.place is None else self.place(span)
 
     def new_name(self, token: Part) -> str:
-        """A name that the rule gives; words of the language are refused."""
+        """A name that the rule defines. Words of the language are rejected."""
         why = reserved(token)
         if why:
             helps = (f"choose another name, for instance `{token}_`",) if token != "_" else ()
@@ -99,7 +99,7 @@ class ExpressionBuilder:
         return tuple(self.expr(tree) for tree in trees if tree is not None)
 
     def integer(self, token: Part) -> int:
-        """A whole number without its sign; too large a one is told and taken as 0."""
+        """An integer without its sign. A number that is too large is reported and read as 0."""
         if token.type == "COLUMN":
             return 0  # each row has its own
         value = int(token) if len(token) <= _MAX_DIGITS else MAX_INT + 1
@@ -116,7 +116,7 @@ class ExpressionBuilder:
         return value
 
     def string(self, token: Part) -> str:
-        """The text that a string literal stands for."""
+        """The text of a string literal, without quotes and escapes."""
         if len(token) > MAX_STRING_LENGTH:
             self.problem("E003", f"this string is longer than {MAX_STRING_LENGTH:,} characters", self.span(token))
             return ""
@@ -184,10 +184,10 @@ class ExpressionBuilder:
 
 
 class PatternBuilder(ExpressionBuilder):
-    """Converts `match` blocks, and what rewrites share with them: labels, outputs, operators.
+    """Converts `match` blocks, and the parts that rewrites share with them: labels, outputs, operators.
 
-    `operators` are the places where `@name` is an operator; `choices`, whether the pattern or a rewrite has a form that stands
-    for several.
+    `operators` are the places where `@name` is an operator. `choices` is true if the pattern or a rewrite has a form that
+    becomes several.
     """
 
     def __init__(self, base: int, path: str, place: Callable[[ast.Span], ast.Span] | None = None) -> None:
@@ -235,7 +235,7 @@ class PatternBuilder(ExpressionBuilder):
         return replace(pattern_node, others=tuple(self._alternative(other, label, names, more) for other in others))
 
     def _alternative(self, tree: Part, label: Part, names: tuple[ast.Output, ...], more: bool) -> ast.NodePattern:
-        """A further node that a line may be of; the label of the line is that of whichever is there."""
+        """An alternative node of a line. The label of the line names the alternative that matched."""
         own, node = tree.children
         if own is not None and label is not None:
             helps = ("label the line, or each of its alternatives",)
@@ -259,7 +259,7 @@ class PatternBuilder(ExpressionBuilder):
         return ast.Output(self.new_name(token), span=span)
 
     def _without_more(self, parts: list[Part]) -> tuple[list[Part], bool]:
-        """The parts that are there, and whether `...` stands at their end; anywhere else it is refused."""
+        """The parts that are present, and whether `...` is at their end. At any other position `...` is rejected."""
         present = [part for part in parts if part is not None]
         named = [part for part in present if getattr(part, "type", "") != "MORE"]
         for at, part in enumerate(present[:-1]):
@@ -428,7 +428,7 @@ class RewriteBuilder(PatternBuilder):
         return operand
 
     def _build(self, tree: Part, label: str | None, outputs: tuple[ast.Output, ...], span: ast.Span) -> ast.Build:
-        if tree.data == "column_node":  # what stands there is told by the rows
+        if tree.data == "column_node":  # its content comes from the rows
             return ast.Build(outputs, ast.Op(str(tree.children[0])[1:], "", True, span), (), (), label, span)
         op, attrs, *operands = tree.children
         return ast.Build(
@@ -475,12 +475,12 @@ _RANKS = {"match": 0, "match_graph": 0, "rewrite": 1, "test": 2}
 
 
 class RuleBuilder(RewriteBuilder):
-    """Converts one rule; what is wrong with it is in `problems` afterwards, and a rule with problems is not to be used.
+    """Converts one rule. Its errors are in `problems` afterwards. A rule with problems must not be used.
 
     Attributes:
-        text: that of the file, by which the rows of a table are told.
-        slug_span: where the rule has its name.
-        test_codes: the tests that say of which row they are: its code, and where the test stands.
+        text: the text of the file; its lines separate the rows of a table.
+        slug_span: the place of the rule's name.
+        test_codes: the tests that name their row: its code, and the place of the test.
     """
 
     def __init__(self, text: str, base: int, path: str, place: Callable[[ast.Span], ast.Span] | None = None) -> None:

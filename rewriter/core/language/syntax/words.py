@@ -44,10 +44,10 @@ KEYWORDS = frozenset(
 )
 
 CONTEXTUAL = frozenset({"all", "any", "count", "define", "each", "maybe", "outline", "table", "with"})
-"""Words that are keywords only where the grammar has one at that place; elsewhere they may be names."""
+"""Words that are keywords only at certain places of the grammar. Elsewhere they may be names."""
 
 OWNERS = frozenset({"model", "outer"})
-"""Names that the language binds: the model as a whole, the node around a subgraph."""
+"""Names that the language binds: the whole model, the node around a subgraph."""
 
 
 NUMBERS = {"inf": inf, "nan": nan}
@@ -55,7 +55,7 @@ NUMBERS = {"inf": inf, "nan": nan}
 
 
 def reserved(name: str) -> str | None:
-    """Why the name cannot be given to a tensor, node, parameter or value; None when it can."""
+    """Why the name is not allowed for a tensor, node, parameter or value; None if it is allowed."""
     if name in DTYPES:
         return "is an element type"
     if name in KEYWORDS:
