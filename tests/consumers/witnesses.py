@@ -135,12 +135,16 @@ UNEVEN = """
 
 @record(frozen=True, slots=True)
 class Witness:
-    """A rule, the consumer and its version, and a model: its text, or the title of one of the rule's tests."""
+    """A rule, the consumer and its version, and a model: its text, or the title of one of the rule's tests.
+
+    A rule that only begins a repair names the `others` that finish it.
+    """
 
     rule: str
     consumer: str
     version: str
     model: str
+    others: tuple[str, ...] = ()
 
 
 WITNESSES = (
@@ -242,6 +246,14 @@ WITNESSES = (
     Witness("TGT089", "mnn", "MNN 3.6.1", CUT),
     Witness("TGT089", "tract", "tract 0.23.9", CUT),
     Witness("TGT090", "mnn", "MNN 3.6.1", "along the channels"),
+    Witness("TGT091", "mnn", "MNN 3.6.1", "a row of a ring"),
+    Witness("TGT091", "opencv", "OpenCV 4.14.0", "a row of a ring"),
+    Witness("TGT091", "openvino", "OpenVINO 2026.4.1", "a row of a ring"),
+    Witness("TGT091", "tract", "tract 0.23.9", "a row of a ring"),
+    Witness("TGT092", "mnn", "MNN 3.6.1", "the border of a torus", ("TGT091",)),
+    Witness("TGT092", "opencv", "OpenCV 4.14.0", "the border of a torus", ("TGT091",)),
+    Witness("TGT092", "openvino", "OpenVINO 2026.4.1", "the border of a torus", ("TGT091",)),
+    Witness("TGT092", "tract", "tract 0.23.9", "the border of a torus", ("TGT091",)),
 )
 
 
