@@ -9,6 +9,7 @@ import sys
 import webbrowser
 from pathlib import Path
 
+import onnxruntime
 import pytest
 
 from rewriter.app.cli.main import main
@@ -40,6 +41,8 @@ def test_command_lines_are_accepted(page: Path) -> None:
 @pytest.mark.parametrize("page", transcripts.NETS)
 def test_transcripts_are_what_the_commands_print(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """`python docs/transcripts.py` writes them."""
+    if page == "first-rule.md" and tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 32):
+        pytest.skip("the transcript of verify lists the opsets that ONNX Runtime 1.32 has")
     monkeypatch.setattr(webbrowser, "open", lambda _: True)
     assert transcripts.played(page) == transcripts.page_path(page).read_text(encoding="utf-8")
 

@@ -90,9 +90,11 @@ def test_one_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 def test_an_environment_is_given_by_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     consumer = fake(monkeypatch, tmp_path / "runtimes")
     (tmp_path / "env" / "bin").mkdir(parents=True)
-    (tmp_path / "env" / "bin" / "python").symlink_to(sys.executable)
+    python = tmp_path / "env" / "bin" / "python"  # a link would leave the packages of an environment behind
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
     found = find("fake", [str(tmp_path / "env")])
-    assert found == replace(consumer, python=str(tmp_path / "env" / "bin" / "python"))
+    assert found == replace(consumer, python=str(python))
 
 
 @needs_runtime
