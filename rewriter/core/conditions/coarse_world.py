@@ -17,7 +17,7 @@ from rewriter.core.language import ast, schema
 from rewriter.core.language.cache.operator_table import ANY, Table, begun, union
 from rewriter.core.language.functions import FUNCTIONS as DECLARED
 from rewriter.core.language.operator_traits import OLD_KERNELS, SETTLED
-from rewriter.core.onnxfile.census import OPAQUE, Body, Census, NodeKind
+from rewriter.core.onnxfile.census import OPAQUE, VECTOR, Body, Census, NodeKind
 from rewriter.core.record import field, record
 
 # Faults of a whole model that a census can rule out, by their names in `language.functions`.
@@ -404,7 +404,9 @@ class CoarseWorld:
             rank = self.kind.ranks[ranks]
         else:
             rank = ranks[tensor.places[0]] if _within(tensor.places[0], ranks) else None
-        return UNKNOWN if rank is None or rank < 0 else [UNKNOWN] * rank
+        if rank is None or rank < 0:
+            return UNKNOWN
+        return [UNKNOWN] * (1 if rank >= VECTOR else rank)
 
     def opset(self, node: Any, domain: str = "") -> Any:
         versions = self.model.versions
@@ -493,8 +495,15 @@ _BODIES: Mapping[str, Implementation] = {
     "declared_dtype": lambda world, tensor: world.declared_dtype(tensor),
     "is_output": lambda world, tensor: world.is_graph_output(tensor),
 }
+
+
+def _maybe(world: CoarseWorld, condition: Any) -> Any:
+    """A graph may know more than a census. But at a node that is invalid, it does not know ranks that a census knows."""
+    return UNKNOWN if condition is False and world.operand_ranks is not None else condition
+
+
 FUNCTIONS: Mapping[str, Implementation] = {
-    "maybe": lambda world, condition: condition,  # a graph may know more than a census
+    "maybe": _maybe,
     **{name: prepared(DECLARED[name], body) for name, body in _BODIES.items()},
 }
 

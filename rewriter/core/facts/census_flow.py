@@ -1,7 +1,8 @@
 """Element types and ranks of the operands of each kind of node, followed through a census from the inputs on.
 
-The forecast reads them before a graph is built. A type or rank is known here only if the facts of the loaded model would also
-have it. All others are unknown, as are types and ranks in subgraphs and functions.
+The forecast reads them before a graph is built. A type is known here only if the facts of the loaded model would also have it.
+A rank contradicts no fact, but the facts may lack it at a node that is invalid. Types and ranks in subgraphs and functions are
+unknown.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rewriter.core.language.cache.operator_table import ANY, bits_of
-from rewriter.core.language.operator_traits import BODIES, TYPED, traits
-from rewriter.core.onnxfile.census import OPAQUE, Body, Census, NodeKind
+from rewriter.core.language.operator_traits import BODIES, SAME_RANK, TYPED, pick, traits
+from rewriter.core.onnxfile.census import OPAQUE, VECTOR, Body, Census, NodeKind
 
 # Which element types the operands of each kind of node can have, followed through a census from the inputs on.
 #
@@ -179,17 +180,21 @@ class _TypeFlow:
         return found
 
 
-Ranks = tuple[int | None, ...]
-"""Of the operands; None for an unknown one, `OMITTED` for one that is left out."""
+Rank = int | None
+"""None for an unknown one, `OMITTED` for an operand that is left out, `VECTOR` + n for the rank 1 of a vector of n elements."""
+Ranks = tuple[Rank, ...]
+"""Of the operands."""
 
 OMITTED = -1
 _BROADCASTS_ALL = 8
 """The first opset in which all operators that take several operands broadcast them against each other."""
+_COUNTS_FROM_BEHIND = 11
+"""The first opset in which a list of axes may have negative ones."""
 
 
 def follow_ranks(census: Census) -> bool:
     """Fills `ranks` of all kinds. False if a name is defined twice; then the result is invalid."""
-    known: dict[bytes, int | None] = {b"": OMITTED, **census.graph.ranks}
+    known: dict[bytes, Rank] = {b"": OMITTED, **census.graph.ranks}
     infos = {name for name, _ in census.graph.infos}
     for name, _ in census.graph.inputs:
         if name in infos:
@@ -208,7 +213,8 @@ def follow_ranks(census: Census) -> bool:
                     return False
                 defined.add(name)
                 known[name] = output_rank  # type: ignore[assignment]
-            output_rank = None
+            if kind.op != "Split":
+                output_rank = None
     for body in _inner([*census.graph.inner, *census.functions.values()]):
         for kind, inputs, _ in body.nodes:
             kind.ranks[(None,) * len(inputs)] = None
@@ -227,28 +233,50 @@ class _RankFlow:
     def __init__(self, census: Census) -> None:
         self._functions = census.functions
         self._broadcasts = all(version >= _BROADCASTS_ALL for version in census.versions)
+        self._from_front = any(version < _COUNTS_FROM_BEHIND for version in census.versions)
 
-    def rank(self, kind: NodeKind, ranks: Ranks) -> int | None:
+    def rank(self, kind: NodeKind, ranks: Ranks) -> Rank:
         """The rank of the first output."""
         if kind.domain or kind.bodies or ("", kind.op) in self._functions:
             return None
         form = traits(kind.op).shape
         if form in ("same", "sloped"):
-            first = ranks[0] if ranks else None
-            return None if first == OMITTED else first
+            return None if ranks[:1] in ((), (OMITTED,)) else ranks[0]
         if form == "broadcast":
             return self._broadcast(kind, ranks)
-        rule = _RULES.get(form)
-        return None if rule is None else rule(kind, ranks)
+        rule = pick(_RULES, kind.op)
+        if rule is None:
+            return _plain(ranks, 0) if form in SAME_RANK else None
+        axes = kind.attrs.get("axes")
+        if self._from_front and isinstance(axes, list) and any(axis < 0 for axis in axes):
+            return None
+        return rule(kind, ranks)
 
-    def _broadcast(self, kind: NodeKind, ranks: Ranks) -> int | None:
-        known = [rank for rank in ranks if rank is not None and rank >= 0]
+    def _broadcast(self, kind: NodeKind, ranks: Ranks) -> Rank:
+        known = [rank for i in range(len(ranks)) if (rank := _plain(ranks, i)) is not None]
         if kind.attrs or not ranks or len(known) < len(ranks) or not (self._broadcasts or len(set(known)) == 1):
             return None
-        return max(known)
+        rank = max(known)
+        lengths = [length for i in range(len(ranks)) if (length := _length(ranks, i)) is not None]
+        long = set(lengths) - {1}
+        if rank == 1 and (len(long) == 1 or (not long and len(lengths) == known.count(1))):
+            return VECTOR + max(long, default=1)
+        return rank
 
 
-def _constant(kind: NodeKind, ranks: Ranks) -> int | None:
+def _plain(ranks: Ranks, position: int) -> int | None:
+    """The rank of an operand, without the length of a vector; None if it is unknown or the operand is left out."""
+    rank = ranks[position] if position < len(ranks) else None
+    return None if rank is None or rank == OMITTED else 1 if rank >= VECTOR else rank
+
+
+def _length(ranks: Ranks, position: int) -> int | None:
+    """The length of an operand that is a vector."""
+    rank = ranks[position] if position < len(ranks) else None
+    return rank - VECTOR if rank is not None and rank >= VECTOR else None
+
+
+def _constant(kind: NodeKind, ranks: Ranks) -> Rank:
     if len(kind.attrs) != 1:
         return None
     return kind.rank if "value" in kind.attrs else _OF_VALUES.get(next(iter(kind.attrs)))
@@ -257,10 +285,10 @@ def _constant(kind: NodeKind, ranks: Ranks) -> int | None:
 _OF_VALUES = {"value_int": 0, "value_float": 0, "value_ints": 1, "value_floats": 1}
 
 
-def _window(kind: NodeKind, ranks: Ranks) -> int | None:
+def _window(kind: NodeKind, ranks: Ranks) -> Rank:
     """A convolution or pool of an image of three dimensions or more, whose attributes agree with the number of its axes."""
-    rank, convolution = ranks[0] if ranks else None, traits(kind.op).shape == "convolution"
-    if rank is None or rank < 3 or (convolution and (len(ranks) < 2 or ranks[1] != rank)):
+    rank, convolution = _plain(ranks, 0), traits(kind.op).shape == "convolution"
+    if rank is None or rank < 3 or (convolution and (_plain(ranks, 1) != rank)):
         return None
     sizes = {"kernel_shape": rank - 2, "strides": rank - 2, "dilations": rank - 2, "pads": 2 * (rank - 2)}
     if not convolution and "kernel_shape" not in kind.attrs:
@@ -281,28 +309,142 @@ def _window(kind: NodeKind, ranks: Ranks) -> int | None:
 _OF_WINDOWS = frozenset(("auto_pad", "group", "ceil_mode", "count_include_pad", "p", "storage_order"))
 
 
-def _global_pool(kind: NodeKind, ranks: Ranks) -> int | None:
-    rank = ranks[0] if ranks else None
+def _global_pool(kind: NodeKind, ranks: Ranks) -> Rank:
+    rank = _plain(ranks, 0)
     return rank if rank is not None and rank >= 2 else None
 
 
-def _matrix_product(kind: NodeKind, ranks: Ranks) -> int | None:
+def _matrix_product(kind: NodeKind, ranks: Ranks) -> Rank:
     """A product of matrices or stacks of them."""
-    known = [rank for rank in ranks if rank is not None and rank >= 2]
-    return max(known) if len(known) == len(ranks) == 2 else None
+    one, other = _plain(ranks, 0), _plain(ranks, 1)
+    return max(one, other) if len(ranks) == 2 and one and other and min(one, other) >= 2 else None
 
 
-def _of_one(rank: int) -> Callable[[NodeKind, Ranks], int | None]:
-    return lambda kind, ranks: rank if len(ranks) == 1 and ranks[0] != OMITTED and not kind.attrs else None
+def _gemm(kind: NodeKind, ranks: Ranks) -> Rank:
+    return 2 if _plain(ranks, 0) == _plain(ranks, 1) == 2 else None
 
 
-_RULES: dict[str, Callable[[NodeKind, Ranks], int | None]] = {
-    "global_pool": _global_pool,
-    "convolution": _window,
-    "pool": _window,
+def _shape(kind: NodeKind, ranks: Ranks) -> Rank:
+    if len(ranks) != 1 or ranks[0] == OMITTED:
+        return None
+    rank, start, end = _plain(ranks, 0), kind.attrs.get("start", 0), kind.attrs.get("end", VECTOR)
+    if rank is None or not isinstance(start, int) or not isinstance(end, int):
+        return 1
+    return VECTOR + len(range(rank)[start:end])
+
+
+def _size(kind: NodeKind, ranks: Ranks) -> Rank:
+    return 0 if len(ranks) == 1 and ranks[0] != OMITTED and not kind.attrs else None
+
+
+# Operators that move data, and those that make data of a shape.
+
+
+def _reshape(kind: NodeKind, ranks: Ranks) -> Rank:
+    """As many axes as the second operand has elements. A vector that becomes a vector keeps its length."""
+    rank = _length(ranks, 1)
+    return ranks[0] if rank == 1 and _length(ranks, 0) is not None else None if ranks[:1] == (OMITTED,) else rank
+
+
+def _transpose(kind: NodeKind, ranks: Ranks) -> Rank:
+    rank, axes = _plain(ranks, 0), kind.attrs.get("perm")
+    return rank if axes is None or (isinstance(axes, list) and len(axes) == rank) else None
+
+
+def _axis_count(kind: NodeKind, ranks: Ranks, rank: int | None = None) -> int | None:
+    """How many axes the attribute or the second operand lists. A node that has both is invalid.
+
+    Args:
+        rank: the number of axes that there are, if it is not that of the list and the first operand together.
+    """
+    if len(ranks) > 1:
+        return None if "axes" in kind.attrs else _length(ranks, 1)
+    axes = kind.attrs.get("axes")
+    if not isinstance(axes, list):
+        return None
+    count = (_plain(ranks, 0) or 0) + len(axes) if rank is None else rank
+    places = {axis % count for axis in axes if -count <= axis < count}
+    return len(axes) if len(places) == len(axes) else None
+
+
+def _unsqueeze(kind: NodeKind, ranks: Ranks) -> Rank:
+    rank, count = _plain(ranks, 0), _axis_count(kind, ranks)
+    if rank is None or count is None:
+        return None
+    return VECTOR + 1 if rank == 0 and count == 1 else rank + count
+
+
+def _squeeze(kind: NodeKind, ranks: Ranks) -> Rank:
+    rank = _plain(ranks, 0)
+    count = 1 if ranks == (VECTOR + 1,) and not kind.attrs else _axis_count(kind, ranks, rank)
+    return rank - count if rank is not None and count is not None and rank >= count else None
+
+
+def _concat(kind: NodeKind, ranks: Ranks) -> Rank:
+    plain = {_plain(ranks, i) for i in range(len(ranks))}
+    if len(plain) != 1:
+        return None
+    lengths = [length for i in range(len(ranks)) if (length := _length(ranks, i)) is not None]
+    return VECTOR + sum(lengths) if len(lengths) == len(ranks) else plain.pop()
+
+
+def _gather(kind: NodeKind, ranks: Ranks) -> Rank:
+    data, places = _plain(ranks, 0), _plain(ranks, 1)
+    if len(ranks) != 2 or not data or places is None:
+        return None
+    return ranks[1] if data == 1 else data + places - 1
+
+
+def _expand(kind: NodeKind, ranks: Ranks) -> Rank:
+    rank, count = _plain(ranks, 0), _length(ranks, 1)
+    return None if rank is None or count is None else max(rank, count)
+
+
+def _reduction(kind: NodeKind, ranks: Ranks) -> Rank:
+    """A reduction of listed axes, or of all axes to a scalar."""
+    rank, keeps = _plain(ranks, 0), kind.attrs.get("keepdims", 1)
+    if rank is None or keeps == 1:
+        return rank
+    if keeps != 0 or kind.attrs.get("noop_with_empty_axes", 0):
+        return None
+    if "axes" not in kind.attrs and ranks[1:] in ((), (OMITTED,)):
+        return 0
+    count = _axis_count(kind, ranks, rank)
+    return rank - count if count and rank >= count else None
+
+
+def _arg(kind: NodeKind, ranks: Ranks) -> Rank:
+    rank, axis, keeps = _plain(ranks, 0), kind.attrs.get("axis", 0), kind.attrs.get("keepdims", 1)
+    if rank is None or not isinstance(axis, int) or not -rank <= axis < rank or keeps not in (0, 1):
+        return None
+    return rank if keeps else rank - 1
+
+
+_RULES: dict[str, Callable[[NodeKind, Ranks], Rank]] = {
+    "arg": _arg,
+    "concat": _concat,
     "constant": _constant,
+    "constant_of_shape": lambda kind, ranks: _length(ranks, 0),
+    "convolution": _window,
+    "depth": lambda kind, ranks: _plain(ranks, 0),
+    "expand": _expand,
     "flatten": lambda kind, ranks: 2,
+    "gather": _gather,
+    "gemm": _gemm,
+    "global_pool": _global_pool,
     "matrix_product": _matrix_product,
-    "shape": _of_one(1),
-    "size": _of_one(0),
+    "NonZero": lambda kind, ranks: 2,
+    "pool": _window,
+    "range": lambda kind, ranks: 1,
+    "recurrent": lambda kind, ranks: 4,
+    "reduction": _reduction,
+    "reshape": _reshape,
+    "shape": _shape,
+    "size": _size,
+    "split": lambda kind, ranks: _plain(ranks, 0),
+    "squeeze": _squeeze,
+    "top_k": lambda kind, ranks: _plain(ranks, 0),
+    "transpose": _transpose,
+    "unsqueeze": _unsqueeze,
 }
+"""By operator or form of operators, if their ranks are not simply those of the first operand."""

@@ -19,6 +19,10 @@ OPAQUE = object()
 """An attribute that is there but not read: a tensor, a graph, a reference to an attribute of a function."""
 
 
+VECTOR = 1 << 20
+"""`VECTOR` + n stands for the rank 1 of a vector of n elements: its length may be the rank of another tensor."""
+
+
 class Form:
     """Operator and plain attributes, one object for all models of this process: results that follow from them alone are found
     once.
@@ -62,7 +66,8 @@ class NodeKind:
     Attributes:
         form: the part that equal kinds of other models share, attributes included; None if an attribute is not read.
         attrs: by name, the value that `Node.attrs` would have, or `OPAQUE`.
-        dtype: element type of the tensor or sparse tensor among the attributes, 0 without one; `rank` is the tensor's rank.
+        dtype: element type of the tensor or sparse tensor among the attributes, 0 without one.
+        rank: the rank of this tensor, or `VECTOR` and a length.
         bodies: subgraphs in the order of their attributes; a kind with subgraphs has one node only.
         arities: numbers of operands that occur, each with and without operands left out at the end.
         output_types: found by `follow_types`: element types of the outputs by the operands' element types, as sets of bits.
@@ -100,7 +105,7 @@ class Body:
     Attributes:
         listed: the nodes in their order, unless they are in `columns`.
         inner: bodies of the nodes.
-        ranks: of the inputs and constants, by name; None for unknown ones.
+        ranks: of the inputs and constants, by name; None for unknown ones, `VECTOR` and a length for constant vectors.
         names: of the listed nodes that have one; `naming` has the operators of nodes with a name and of nodes without one.
         orderly: each name of a tensor is known to be defined once, and before it is read.
         distinct: no two nodes are known to have one name.

@@ -10,7 +10,7 @@ import struct
 import sys
 from typing import Any
 
-from rewriter.core.onnxfile.census import LONGEST, OPAQUE, Body, Census, Form, NodeKind, keep, known_forms, known_types
+from rewriter.core.onnxfile.census import LONGEST, OPAQUE, VECTOR, Body, Census, Form, NodeKind, keep, known_forms, known_types
 from rewriter.core.onnxfile.wire import MalformedError, Source, fields, varint_at
 
 __all__ = ["MalformedError", "take_census"]
@@ -321,22 +321,23 @@ class _CensusReader:
 
     def tensor(self, i: int, end: int) -> tuple[bytes, int]:
         """Name and element type of a TensorProto."""
-        name, dtype, rank = b"", 0, 0
+        name, dtype, rank, length = b"", 0, 0, 0
         for number, wire, value in self.fields(i, end):
             if number == 8 and wire == 2:
                 name = self.data[value[0] : value[1]]
             elif number == 2 and wire == 0:
                 dtype = value
             elif number == 1 and wire == 0:
-                rank += 1
+                rank, length = rank + 1, value
             elif number == 1 and wire == 2:
-                rank += len(self.packed(*value))
+                lengths = self.packed(*value)
+                rank, length = rank + len(lengths), lengths[-1] if lengths else length
             elif number in _ELSEWHERE:
                 self.refers = True
             elif number not in _TENSOR_FIELDS:
                 raise MalformedError
         self.names.append(name)
-        self.rank = rank
+        self.rank = VECTOR + length if rank == 1 and length >= 0 else rank
         if dtype > self.latest_type:
             self.latest_type = dtype
         return name, dtype
