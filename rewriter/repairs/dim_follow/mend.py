@@ -14,7 +14,7 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.recorded_graph import label
-from rewriter.core.facts import constant_folding
+from rewriter.core.facts import array_functions
 from rewriter.core.facts.derive import array_of_value, node_facts
 from rewriter.core.facts.shape_values import ShapeValue
 from rewriter.core.graph.objects import new_constant, new_node, new_variable
@@ -107,7 +107,7 @@ def values(follower: Follower, tensor: gs.Tensor, depth: int = 0) -> Array | Non
         return None
     operands = [follower.old.fact(one) if one.name else None for one in node.inputs]
     facts = node_facts(node, follower.index.scope(node).opsets, operands, lambda i: arrays[i])
-    return constant_folding.computed(facts, arrays, follower.old.fact(tensor).type)
+    return array_functions.computed(facts, arrays, follower.old.fact(tensor).type)
 
 
 def _known_array(follower: Follower, tensor: gs.Tensor) -> Array | None:
