@@ -27,7 +27,7 @@ from rewriter.app.report.rule_lines import facts
 from rewriter.core.language.functions import FAULTS, FUNCTIONS
 from rewriter.core.language.rule import Rule
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.rule_tools.messages.message_pages import message_pages
+from rewriter.rule_tools.message_pages import message_pages
 from symptom_pages import by_message, symptom_pages
 
 DOCS = Path(__file__).parent

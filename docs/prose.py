@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rewriter.app.cli.program import make_parser
 from rewriter.core.language.functions import FAULTS, FUNCTIONS
-from rewriter.rule_tools.messages.message_pages import message_pages
+from rewriter.rule_tools.message_pages import message_pages
 
 ROOT = Path(__file__).parent.parent
 

@@ -11,7 +11,7 @@ import onnx_graphsurgeon as gs
 from rewriter.app.chosen_rules import Rules, Texts, chosen_rules
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
-from rewriter.core.engine.on_graph import run_on_graph
+from rewriter.core.engine.run import run_on_graph
 from rewriter.core.errors import RewriterError
 from rewriter.core.framework.source_info import SourceInfo
 from rewriter.core.graph.any_model import AnyModel, as_source

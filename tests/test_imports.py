@@ -30,8 +30,11 @@ TIERS = {
         {"collector", "errors", "notebook", "record", "resources", "versions", "whole_model"},
     ),
     "repairs": (("entry", "model_faults", "dim_follow"), set()),
-    "rule_tools": (("explain", "lint", "load_rules", "packs", "checks", "format", "symptoms", "messages"), set()),
-    "trust": (("consumers", "check_record", "stamp", "plans", "proof", "difference", "rule_tests", "source"), set()),
+    "rule_tools": (("explain", "lint", "load_rules", "checks", "format", "symptoms", "message_pages"), set()),
+    "trust": (
+        ("consumers", "check_record", "stamp", "plan_file", "toml_text", "proof", "difference", "rule_tests", "source"),
+        set(),
+    ),
     "workbench": (("authoring", "surgery", "inspect", "style"), set()),
     "app": (("cli", "editor", "findings", "batch", "chosen_rules", "report", "configuration"), set()),
 }

@@ -14,7 +14,9 @@ from rewriter.core.errors import RewriterError, reason
 from rewriter.core.record import field, record
 
 if TYPE_CHECKING:
-    from rewriter.trust.plans.toml_text import Key
+    from rewriter.core.engine.firing import Fired
+    from rewriter.core.log import Suppressed
+    from rewriter.trust.toml_text import Key
 
 
 # The file that configures a call is the nearest one upwards from the current folder.
@@ -190,6 +192,32 @@ class Suppression:
         return self.node is None or any(fnmatchcase(name, self.node) for name in matched)
 
 
+class Suppressor:
+    """Rejects the firings that the suppressions for one model forbid.
+
+    Attributes:
+        found: the rejected firings, each once.
+    """
+
+    def __init__(self, suppressions: Sequence[Suppression]) -> None:
+        self._suppressions = suppressions
+        self.found: list[Suppressed] = []
+
+    def permit(self, fired: Fired) -> bool:
+        """Whether a firing may happen."""
+        from rewriter.core.log import Suppressed
+
+        rule, place = fired.compiled.rule, fired.scope.path
+        one = next((one for one in self._suppressions if one.covers(rule.code, fired.names)), None)
+        if one is None:
+            return True
+        root = fired.names[0] if fired.names else ""
+        found = Suppressed(rule.code, rule.title, place, root, fired.op, one.reason, one.origin)
+        if found not in self.found:
+            self.found.append(found)
+        return False
+
+
 @record(frozen=True, slots=True)
 class Configuration:
     """The contents of a configuration file."""
@@ -210,7 +238,7 @@ class Configuration:
 
 def nearest() -> Configuration | None:
     """The configuration of the current folder, None if there is none. Raises RewriterError."""
-    from rewriter.trust.plans.toml_text import parse
+    from rewriter.trust.toml_text import parse
 
     for path in candidates():
         text = _text(path)
@@ -229,7 +257,7 @@ def named(path: Path) -> Configuration:
     Raises:
         RewriterError: the file cannot be read, is no TOML, or has an error.
     """
-    from rewriter.trust.plans.toml_text import parse
+    from rewriter.trust.toml_text import parse
 
     text = _text(path)
     document = parse(text, str(path))
@@ -277,7 +305,7 @@ def _rule_paths(text: str) -> Sequence[Path | str]:
 
         return find_rule_files(None)
     if text.startswith(PACK):
-        from rewriter.rule_tools.packs import pack_folder
+        from rewriter.rule_tools.load_rules import pack_folder
 
         return [pack_folder(text.removeprefix(PACK))]
     return [text]
@@ -287,7 +315,7 @@ class _ConfigurationReader:
     def __init__(self, path: Path, text: str, prefix: Key) -> None:
         self.path = path
         self.prefix = prefix
-        from rewriter.trust.plans.toml_text import lines
+        from rewriter.trust.toml_text import lines
 
         self.lines = lines(text)
 
@@ -364,7 +392,7 @@ class _ConfigurationReader:
         return os.path.normpath(self.path.parent / os.path.expanduser(text))
 
     def origin(self, way: Key) -> str:
-        from rewriter.trust.plans.toml_text import line_of
+        from rewriter.trust.toml_text import line_of
 
         return f"{self.path}:{line_of(self.lines, (*self.prefix, *way))}"
 

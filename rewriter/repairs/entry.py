@@ -29,7 +29,7 @@ HOMES: Mapping[str, tuple[str, str]] = {
     "copied_initializers": ("equal_nodes", "share_initializers"),
     "equal_nodes": ("equal_nodes", "merge_equal_nodes"),
     "function_calls": ("function_calls", "inline_calls"),
-    "unchanged_states": ("loop_states", "read_before_loops"),
+    "unchanged_states": ("declarations", "read_before_loops"),
     "missing_imports": ("declarations", "add_imports"),
     "unused_imports": ("declarations", "drop_imports"),
     "misdeclared_tensors": ("declarations", "declare_inner"),

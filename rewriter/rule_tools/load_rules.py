@@ -1,18 +1,129 @@
-"""From rule files to checked rules: rules that were found correct are in the cache, and are not parsed and checked again."""
+"""From rule files, and packages that contain some, to checked rules. Rules that were found correct are in the cache, and are
+not parsed and checked again.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from rewriter.core.errors import RewriterError
 from rewriter.core.language.ast import Define, Span
-from rewriter.core.language.cache.library import Library, RulesAndWarnings
+from rewriter.core.language.cache import store
+from rewriter.core.language.cache.pack import PackedTrees, built, flat, pack, question
 from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
 from rewriter.core.language.rule import Rule
-from rewriter.core.language.rule_files import State, find_rule_files
+from rewriter.core.language.rule_files import State, find_rule_files, read_rule_file, read_unchanged, state_of, with_defines
 from rewriter.core.language.rules import RuleSet, code_key
+from rewriter.core.record import record
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+CLOCK_STEP = 2_000_000_000  # nanoseconds after which the clock of any disk has gone on
+
+RulesAndWarnings = tuple[list[Rule], tuple[Diagnostic, ...]]
+
+
+# The cache: parsing and checking takes some hundred times as long as reading the result back.
+#
+# The key of compiled rules is made of the texts and their names; the store adds the versions of this package, of Python and of
+# ONNX. So the cache needs no invalidation. If a file has not changed for a while, its state (size, times, number on the disk)
+# replaces its text in the key, and the text need not be read. As in git's index, a file that was written just before its state
+# was taken is not trusted, since it may be written again without a trace.
+#
+# The text of an entry is the data that every rule is asked for (code, header, doc comment, digest), ready for use. Its tail are
+# the syntax trees, which are read when one is needed.
+
+
+class Library:
+    """Rule files and their cache entries.
+
+    Attributes:
+        states: the states of the files when they were first looked at.
+        sources: the texts of the files. Each is read when it is first needed.
+
+    Raises:
+        RewriterError: a file cannot be read.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self.begun = time.time_ns()
+        self.states = [state_of(path) for path in with_defines(paths)]
+        self.sources = [SourceText(state[0], partial(read_unchanged, state)) for state in self.states]
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether the states identify the texts: a file that was just written may be written again without a trace."""
+        return all(max(state[2], state[3]) < self.begun - CLOCK_STEP for state in self.states)
+
+    @cached_property
+    def texts(self) -> list[SourceText]:
+        """The texts as they are now."""
+        self.sources = [SourceText(state[0], read_rule_file(state[0])) for state in self.states]
+        return self.sources
+
+    def read(self, kind: str) -> RulesAndWarnings | None:
+        """The rules with the warnings, if the cache has both; `kind` names the steps that were applied to them."""
+        key = store.read("states", self._key_of_states(kind))
+        rules = None if key is None else _cached(key, self.sources)
+        if rules is None:
+            key = self._key(kind)
+            rules = _cached(key, self.texts)
+            if rules is not None:
+                self._write_states(kind, key)
+        return rules
+
+    def write(self, kind: str, rules: Sequence[Rule], warnings: Sequence[Diagnostic]) -> None:
+        """Adds the rules to the cache."""
+        numbers = {source.path: number for number, source in enumerate(self.sources)}
+        fronts = [(numbers[rule.path], flat(rule.front)) for rule in rules]
+        trees = [flat(rule.ast) for rule in rules]
+        text = [pack((fronts, flat(tuple(warnings)))), *[pack(question(tree)) for tree in trees]]
+        key = self._key(kind)
+        store.write("rules", key, "\n".join(text), "\n".join(map(pack, trees)))
+        self._write_states(kind, key)
+
+    def _key(self, kind: str) -> str:
+        """The key of the data that is derived from the texts."""
+        from hashlib import sha256
+
+        digest = sha256(kind.encode())
+        for source in self.texts:
+            text = source.text.encode()
+            digest.update(f"\0{len(source.path)} {len(text)} {source.path}\0".encode(errors="surrogateescape"))
+            digest.update(text)
+        return digest.hexdigest()[:32]
+
+    def _key_of_states(self, kind: str) -> str:
+        return json.dumps((kind, self.states))
+
+    def _write_states(self, kind: str, key: str) -> None:
+        """For a process that finds the files in these states, the key that follows from their texts."""
+        if self.is_stable:
+            store.write("states", self._key_of_states(kind), key)
+
+
+def _cached(key: str, sources: Sequence[SourceText]) -> RulesAndWarnings | None:
+    data = store.read("rules", key)
+    if data is None:
+        return None
+    trees = PackedTrees(key)
+    first, *questions = data.split("\n")
+    fronts, warnings = json.loads(first)
+    rules = [
+        Rule.from_cache((trees, number, questions[number]), built(front), sources[place])
+        for number, (place, front) in enumerate(fronts)
+    ]
+    return rules, built(warnings)
+
 
 # Codes of rules that are loaded together, from one file or several.
 #
@@ -184,3 +295,73 @@ def called_defines(rule: Rule) -> list[Define]:
         called |= found
         texts += [known[name].text for name in found]
     return sorted((known[name] for name in called), key=lambda define: (define in own, define.span.start))
+
+
+# Rule packs: packages that contain rule files, registered by the entry point group `rewriter.rules`.
+#
+#     [project.entry-points."rewriter.rules"]
+#     mycompany = "mycompany_rules.shipped"
+#
+# The value is a folder of the package, with dots, and the package is found as Python would find it, but never imported: rules
+# are text, and reading them must not run other contents of a package.
+
+GROUP = "rewriter.rules"
+
+
+@record(frozen=True, slots=True)
+class Pack:
+    """An installed pack: the name of its entry point, its distribution with the version, and its folder."""
+
+    name: str
+    distribution: str
+    folder: Path
+
+
+def packs() -> list[Pack]:
+    """All installed packs whose folders exist, by name."""
+    from importlib.metadata import entry_points
+
+    found = []
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        folder = _folder(entry)
+        if folder is not None:
+            found.append(Pack(entry.name, _distribution(entry), folder))
+    return found
+
+
+def pack_folder(name: str) -> Path:
+    """The folder of a pack.
+
+    Raises:
+        RewriterError: no installed package provides it, several do, or its folder is missing.
+    """
+    from importlib.metadata import entry_points
+
+    entries = list(entry_points(group=GROUP, name=name))
+    if not entries:
+        known = sorted({entry.name for entry in entry_points(group=GROUP)})
+        hint = f"there are {', '.join(known)}" if known else "no installed package brings any"
+        raise RewriterError(f"there is no rule pack {name!r}; {hint}")
+    folders = {folder for folder in map(_folder, entries) if folder is not None}
+    if len(folders) > 1:
+        raise RewriterError(f"rule pack {name!r} is brought by {' and '.join(sorted(map(_distribution, entries)))}")
+    if not folders:
+        raise RewriterError(f"rule pack {name!r} of {_distribution(entries[0])}: there is no folder {entries[0].value!r}")
+    return folders.pop()
+
+
+def _folder(entry: EntryPoint) -> Path | None:
+    top, *rest = entry.value.replace(":", ".").split(".")
+    try:
+        spec = find_spec(top)  # of a top package, so that nothing is imported; also uses the finders of editable installations
+    except ValueError:
+        return None
+    if spec is None:
+        return None
+    places = spec.submodule_search_locations or []
+    return next((folder for place in places if (folder := Path(place, *rest)).is_dir()), None)
+
+
+def _distribution(entry: EntryPoint) -> str:
+    found = entry.dist
+    return "an unknown distribution" if found is None else f"{found.name} {found.version}"

@@ -343,7 +343,7 @@ def _packs(rules: RuleSet) -> tuple[str, ...]:
     others = [os.path.realpath(rule.path) for rule in rules if not is_shipped(rule.path)]
     if not others:
         return ()
-    from rewriter.rule_tools.packs import packs
+    from rewriter.rule_tools.load_rules import packs
 
     folders = {pack.distribution: os.path.realpath(pack.folder) + os.sep for pack in packs()}
     return tuple(sorted(name for name, folder in folders.items() if any(path.startswith(folder) for path in others)))

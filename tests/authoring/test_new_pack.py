@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from rewriter.app.cli.main import main
-from rewriter.rule_tools.packs import packs
+from rewriter.rule_tools.load_rules import packs
 from tests.cli.call import Call
 from tests.surgery import texts
 

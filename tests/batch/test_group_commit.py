@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from rewriter.app.batch import group_commit
+from rewriter.app.batch import journal
 from rewriter.app.batch.file_records import stat_of
-from rewriter.app.batch.group_commit import MOST, GroupCommit, named_at_once, write_result
+from rewriter.app.batch.journal import MOST, GroupCommit, named_at_once, write_result
 from rewriter.app.batch.processes import ends_on, run_all
 from rewriter.app.batch.work import Job, Notes, Outcome, Rewriting, Work
 from rewriter.core.errors import RewriterError
@@ -98,7 +98,7 @@ def test_a_signal_at_any_step_leaves_no_temporary_file(
 ) -> None:
     """The end of a process may come anywhere, also while what has no name is removed since the parent is gone."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # the disk would take most of the time
-    monkeypatch.setattr(group_commit, "_current", [])  # where a group stays whose process ends
+    monkeypatch.setattr(journal, "_current", [])  # where a group stays whose process ends
     steps = 0
     while True:
         steps += 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import rewriter
-from rewriter.rule_tools.messages import message_pages
+from rewriter.rule_tools import message_pages
 from tests.cli.call import GEMM, Call
 
 RULE = """/// Takes out what does nothing.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rewriter.app.configuration import Configuration, named, nearest
 from rewriter.core.errors import RewriterError
-from rewriter.trust.plans.toml_text import line_of, lines, parse
+from rewriter.trust.toml_text import line_of, lines, parse
 
 FULL = """\
 # a comment = 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rewriter.core.errors import RewriterError
-from rewriter.rule_tools.packs import pack_folder, packs
+from rewriter.rule_tools.load_rules import pack_folder, packs
 from tests.cli.call import GEMM, Call
 
 RULE = "/// Nothing.\nrule ACME001 nothing <kind: exact>\nmatch { y = Identity(x) }\nrewrite { y = x }\n"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rewriter.trust.consumers.message_advice import advice_on
+from rewriter.trust.consumers.target_recipes import advice_on
 from tests.cli.conftest import Call
 
 

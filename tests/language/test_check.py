@@ -16,9 +16,9 @@ import rewriter
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, render_all
 from rewriter.rule_tools.checks.header import KEYS
-from rewriter.rule_tools.lint.legibility import LEGIBILITY
+from rewriter.rule_tools.lint.rule_set import LEGIBILITY
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.rule_tools.messages.message_pages import explain, message_pages, parse_page
+from rewriter.rule_tools.message_pages import explain, message_pages, parse_page
 
 OF_RUNS = {"E501", "E502", "E503", "W504"}
 """Codes of what running a rule shows: `rewriter verify`."""

@@ -17,15 +17,15 @@ import pytest
 from rewriter.core.engine.compile import prepared
 from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast
-from rewriter.core.language.cache import library, store
-from rewriter.core.language.cache.library import Library
+from rewriter.core.language.cache import store
 from rewriter.core.language.cache.pack import built, flat, pack, unpack, without_places
 from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, SourceText
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rule_files import find_rule_files
 from rewriter.core.language.rules import RuleSet
+from rewriter.rule_tools import load_rules as loading
+from rewriter.rule_tools.load_rules import Library, load_rules
 from rewriter.rule_tools.load_rules import _parsed as checked
-from rewriter.rule_tools.load_rules import load_rules
 
 RULE = "rule A1 a <before: B9>\nmatch { y = Relu(x) }\nwhere size(x, 1..) == 2.5 or dtype(x) in [float, int64]\nrewrite { y = x }\n"
 TWO = RULE + RULE.replace("rule A1 a <before: B9>", "rule B9 b")
@@ -81,7 +81,7 @@ def test_a_process_loads_files_once_while_they_stay_as_they_are(file: Path, monk
     assert (
         load_rules([file]).rules[0] is not load_rules([file]).rules[0]
     )  # it was just written, and may be so again without a trace
-    monkeypatch.setattr(library, "CLOCK_STEP", -(10**18))
+    monkeypatch.setattr(loading, "CLOCK_STEP", -(10**18))
     found = load_rules([file])
     assert load_rules([file]).rules[0] is found.rules[0] and prepared(found.select(["A1"]), {}) is prepared(
         found.select(["A1"]), {}
@@ -225,14 +225,14 @@ def test_old_entries_go(tmp_path: Path, home: Path) -> None:
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files count as untouched for long at once."""
-    monkeypatch.setattr(library, "CLOCK_STEP", -(10**12))
+    monkeypatch.setattr(loading, "CLOCK_STEP", -(10**12))
 
 
 @pytest.mark.usefixtures("settled")
 def test_texts_of_untouched_files_are_not_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = load_rules([file])
     with monkeypatch.context() as patch:
-        patch.setattr(library, "read_rule_file", never)
+        patch.setattr(loading, "read_rule_file", never)
         found = load_rules([file])
     assert found == expected
     assert found.rules[0].source.text == RULE

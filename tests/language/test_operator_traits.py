@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from rewriter.core.facts import constant_folding, infer, shape_rules, value_rules
+from rewriter.core.facts import array_functions, infer, shape_rules
 from rewriter.core.language import operator_traits, schema
 from rewriter.core.language.operator_traits import TRAITS, WORDS, Traits, pick
 from rewriter.repairs.dim_follow import follow as any_size
@@ -32,13 +32,11 @@ def test_rules_are_of_forms_and_names_that_operators_have() -> None:
     assert set(any_size._FORMS) <= FORMS
     assert mend.MENDERS.keys() <= FORMS
     assert operator_traits.SAME_RANK <= FORMS
-    for table in (value_rules.RULES, constant_folding.FUNCTIONS, constant_folding.ROUNDED_FUNCTIONS):
-        assert table.keys() <= RULES
+    assert array_functions.FUNCTIONS.keys() <= RULES
 
 
 def test_what_is_computed_has_a_rule() -> None:
-    known = {*value_rules.RULES, *constant_folding.FUNCTIONS, *constant_folding.ROUNDED_FUNCTIONS}
-    assert {found.computes for found in TRAITS.values()} - {""} <= known
+    assert {found.computes for found in TRAITS.values()} - {""} <= array_functions.FUNCTIONS.keys()
 
 
 @pytest.mark.parametrize("table", [infer.CORRECTIONS, recipes.RECIPES, random_arrays._LENGTHS], ids=range(3))

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from rewriter.core.language.diagnostics import render_all
-from rewriter.rule_tools.lint.legibility import LEGIBILITY, is_plain
-from rewriter.rule_tools.lint.rule_set import lint
+from rewriter.rule_tools.lint.rule_set import LEGIBILITY, is_plain, lint
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.rule_tools.messages.message_pages import message_pages
+from rewriter.rule_tools.message_pages import message_pages
 
 BAD = Path(__file__).parent.parent / "bad_sets"
 

@@ -14,14 +14,13 @@ from onnx import numpy_helper
 from rewriter import Model, load
 from rewriter.core.graph import values
 from rewriter.core.graph.values import Constant, LazyTensor, constant_array, new_constant
-from rewriter.core.onnxfile import temp_constants
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(values, "LEAST_ASIDE", 1)
-    monkeypatch.setattr(temp_constants, "LEAST_ASIDE", 1)
-    monkeypatch.setattr(temp_constants, "MAX_BYTES_IN_MEMORY", 0)
+    monkeypatch.setattr(values, "LEAST_ASIDE", 1)
+    monkeypatch.setattr(values, "MAX_BYTES_IN_MEMORY", 0)
 
 
 def model() -> Model:
@@ -46,7 +45,7 @@ ARRAYS = {
 def test_written_as_if_it_had_stayed_in_memory(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files, arrays = [], []
     for most_held in (0, 1 << 20):
-        monkeypatch.setattr(temp_constants, "MAX_BYTES_IN_MEMORY", most_held)
+        monkeypatch.setattr(values, "MAX_BYTES_IN_MEMORY", most_held)
         edited, constant = model(), new_constant("w", ARRAYS[name])
         edited.graph.initializers.append(constant)
         arrays.append(constant_array(constant))
@@ -64,8 +63,8 @@ def aside(constant: Constant) -> bool:
 
 def test_a_few_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()
-    monkeypatch.setattr(temp_constants._state, "bytes_in_memory", 0)
-    monkeypatch.setattr(temp_constants, "MAX_BYTES_IN_MEMORY", 100)
+    monkeypatch.setattr(values._state, "bytes_in_memory", 0)
+    monkeypatch.setattr(values, "MAX_BYTES_IN_MEMORY", 100)
     first, second = new_constant("a", np.zeros(20, np.float32)), new_constant("b", np.zeros(20, np.float32))
     assert (aside(first), aside(second)) == (False, True)
     del first
@@ -89,7 +88,7 @@ def test_no_room_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(**_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(temp_constants._state, "_file", None)
+    monkeypatch.setattr(values._state, "_file", None)
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
     assert not aside(new_constant("a", np.zeros(20, np.float32)))
 
@@ -107,7 +106,7 @@ def test_renamed_and_edited(tmp_path: Path) -> None:
 
 def test_a_view_goes_to_the_file_though_little_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """In memory it would hold all that it is a view of."""
-    monkeypatch.setattr(temp_constants, "MAX_BYTES_IN_MEMORY", 1 << 20)
+    monkeypatch.setattr(values, "MAX_BYTES_IN_MEMORY", 1 << 20)
     whole = np.arange(20, dtype=np.float32).reshape(4, 5)
     held, put = new_constant("a", whole.copy()), new_constant("b", whole.T)
     assert (aside(held), aside(put)) == (False, True)

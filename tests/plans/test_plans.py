@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from rewriter.trust.plans.plan_file import read
+from rewriter.trust.plan_file import read
 from tests.cli.call import GEMM, MODELS, POOL, Call
 
 EXPORTS = sorted(MODELS.rglob("*.onnx"))

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewriter.trust.plans.plan_file import comment, key, value
-from rewriter.trust.plans.toml_text import parse
+from rewriter.trust.plan_file import comment, key, value
+from rewriter.trust.toml_text import parse
 
 SCALARS = st.one_of(st.text(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False))
 VALUES = st.recursive(

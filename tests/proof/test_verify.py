@@ -14,7 +14,7 @@ import pytest
 from rewriter.core.isolation.process import Process
 from rewriter.core.language.rule import Rule
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.rule_tools.messages.message_pages import message_pages
+from rewriter.rule_tools.message_pages import message_pages
 from rewriter.trust.proof.instances.instance import Instance
 from rewriter.trust.proof.instances.random_arrays import TAME, feed
 from rewriter.trust.proof.instances.sampling import Stream

@@ -16,7 +16,7 @@ import pytest
 
 from rewriter.app.report.document import ModelRecord
 from rewriter.app.report.formats import text_of
-from rewriter.app.report.html.report_page import SCRIPT, STYLE, issue_link
+from rewriter.app.report.report_page import SCRIPT, STYLE, issue_link
 from rewriter.core.log import Stop
 from tests.report.samples import HOSTILE, firing, hostile, model, report
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewriter.app.report.picture.drawing import (
+from rewriter.app.report.drawing import (
     GAP,
     MARKS,
     Drawing,
@@ -25,7 +25,7 @@ from rewriter.app.report.picture.drawing import (
     spread,
     with_places,
 )
-from rewriter.app.report.picture.svg import STYLE, dot, firing_picture, mermaid, panel, view_picture
+from rewriter.app.report.svg import STYLE, dot, firing_picture, mermaid, panel, view_picture
 from rewriter.core.errors import RewriterError
 from rewriter.core.log import Box, Port, View
 from tests.report.samples import HOSTILE, hostile, snapshot

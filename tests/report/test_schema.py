@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from rewriter.app.report.jsonreport import report_pieces
+from rewriter.app.report.printout import report_pieces
 from rewriter.core.log import Verification
 from tests.report.samples import HOSTILE, hostile, model, report
 

@@ -12,7 +12,7 @@ from typing import Any
 import onnx
 import pytest
 
-from rewriter.app.report.html.viewer_page import viewer_page
+from rewriter.app.report.report_page import viewer_page
 from rewriter.core.graph.model import load
 from rewriter.workbench.inspect.model_stats import model_stats
 from rewriter.workbench.inspect.viewed_graph import NodeNote, viewed_model

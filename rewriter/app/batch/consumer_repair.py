@@ -56,7 +56,7 @@ def repair_and_ask(job: Job, work: Work, outcome: Outcome, repair: Stages, write
     Raises:
         RewriterError: the model cannot be read or the result not written.
     """
-    from rewriter.app.batch.group_commit import named_at_once
+    from rewriter.app.batch.journal import named_at_once
 
     consumers = work.checking.consumers
     outcome.asked = ask_all(consumers, job.path)

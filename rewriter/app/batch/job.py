@@ -24,9 +24,9 @@ from rewriter.core.onnxfile.write import make_folder
 from rewriter.core.record import record, replace
 
 if TYPE_CHECKING:
-    from rewriter.app.batch.suppressor import Suppressor
     from rewriter.app.batch.untouched import Outlook, Verdict
     from rewriter.app.batch.work import Checking, Rewriting
+    from rewriter.app.configuration import Suppressor
     from rewriter.core.engine.limits import Limits
     from rewriter.core.framework.exporter import Exporter
     from rewriter.core.framework.source_info import SourceInfo
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rewriter.core.language.rules import RuleSet
     from rewriter.core.log import Verification
     from rewriter.core.matching.forecast import Forecast
-    from rewriter.trust.plans.plan_file import Chooser
+    from rewriter.trust.plan_file import Chooser
     from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, Verify
 
 
@@ -156,7 +156,7 @@ def _adopted(job: Job, target: str, work: Work, outcome: Outcome, stages: Stages
     from filecmp import cmp
 
     from rewriter.app.batch.file_records import copied_stamp
-    from rewriter.app.batch.group_commit import named_at_once
+    from rewriter.app.batch.journal import named_at_once
     from rewriter.core.onnxfile.write import temporary_folder
 
     with temporary_folder() as folder, named_at_once():
@@ -304,7 +304,7 @@ def _subject(model: Model, path: str, work: Work, profile: Profile | None) -> Su
     source, messages = source_of(model, path, work.reading.source)
     exporter = exporter_of(model.graph, source)
     if source is None and work.reading.source != "none" and exporter.name in SOURCE_FILES:
-        from rewriter.app.batch.missing_source import missing_source
+        from rewriter.trust.source.find import missing_source
 
         messages = [*messages, *missing_source(work.rewriting.rules, model.graph, exporter, path, is_of_another=bool(messages))]
     return Subject(path, work, source, exporter, messages, profile)
@@ -392,13 +392,13 @@ def _limits_of(subject: Subject, plan: Variation | None) -> Limits:
 def _chooser(rewriting: Rewriting) -> Chooser | Suppressor | None:
     """The object that permits or forbids firings; None if all may happen."""
     if rewriting.plan is not None:
-        from rewriter.trust.plans.plan_file import Chooser
+        from rewriter.trust.plan_file import Chooser
 
         origin, proposals = rewriting.plan
         return Chooser(proposals, origin)
     if not rewriting.suppress:
         return None
-    from rewriter.app.batch.suppressor import Suppressor
+    from rewriter.app.configuration import Suppressor
 
     return Suppressor(rewriting.suppress)
 
@@ -494,7 +494,7 @@ def _write(job: Job, target: str, work: Work, outcome: Outcome, result: Product,
     """Writes the bytes if they are known, otherwise the model. Compares it with the original if the work requires it."""
     data = result.serialised
     if outlook.read is not None and target != job.path and not work.notes.diff and (data is not None or not outcome.changed):
-        from rewriter.app.batch.group_commit import write_result
+        from rewriter.app.batch.journal import write_result
 
         with stage(outcome.profile, "save"), undisturbed():
             write_result(job, work, outcome, data if outcome.changed and data is not None else outlook.read[0])

@@ -14,7 +14,7 @@ from rewriter.app.batch.work import Outcome, Reading, Rewriting, Work
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.record import replace
-from rewriter.trust.plans.plan_file import Document, Proposal
+from rewriter.trust.plan_file import Document, Proposal
 from rewriter.trust.stamp import SHORT, file_digest, fired_only, settings_of
 from rewriter.workbench.surgery.opened import Opened
 

@@ -11,8 +11,8 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import IO, TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from rewriter.app.batch.group_commit import GroupCommit
 from rewriter.app.batch.job import process
+from rewriter.app.batch.journal import GroupCommit
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.isolation.budget import limit_processor
@@ -38,7 +38,7 @@ class Pool:
     """Jobs, and the processes that work on them.
 
     A process gets a job, or None if no job is left. It answers with its finished outcomes, numbered. The outcomes of a group
-    of models are finished once the results of all of them are on the disk (`group_commit`).
+    of models are finished once the results of all of them are on the disk (`journal`).
     """
 
     def __init__(self, jobs: Sequence[Job], work: Work, worker: Worker, interruption: Interruption | None = None) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rewriter.app.batch.group_commit import named_at_once
+from rewriter.app.batch.journal import named_at_once
 from rewriter.app.batch.urls import STDIN, is_remote, is_url, with_names
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.core.errors import RewriterError, install

@@ -18,7 +18,7 @@ from rewriter.app.batch.work import LEVELS, Checking, Job, Notes, Outcome, Readi
 from rewriter.app.chosen_rules import Rules, Texts, chosen_rules
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
-from rewriter.core.engine.on_graph import run_on_graph
+from rewriter.core.engine.run import run_on_graph
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.any_model import AnyModel, StrPath, as_file
 from rewriter.core.graph.model import Model, load

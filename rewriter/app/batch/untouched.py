@@ -262,7 +262,7 @@ def copy(job: Job, work: Work, outcome: Outcome, data: bytes | None, found: os.s
 
     assert job.target is not None
     if data is not None:
-        from rewriter.app.batch.group_commit import write_result
+        from rewriter.app.batch.journal import write_result
 
         if work.notes.stamped and not outcome.stamps:
             outcome.stamps.append(read_stamp(job.path, data, found))

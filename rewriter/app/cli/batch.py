@@ -53,13 +53,13 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
     started = time.monotonic()
     interruption.waited = len(jobs) > 1
     if args.report:
-        from rewriter.app.batch.report_files import check_reports
+        from rewriter.app.batch.result_folder import check_reports
 
         check_reports(args.report, _used_files(jobs, args))
     work = make_work(command, args)
     reports = args.format != "text" or bool(args.report)
     if reports:
-        from rewriter.app.batch.report_files import snapshots
+        from rewriter.app.batch.result_folder import snapshots
         from rewriter.core.engine.firing_audit import FiringAudit
 
         notes = replace(work.notes, audit=FiringAudit(snapshots=snapshots(args.report, len(jobs))))
@@ -79,7 +79,7 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
 
             sys.stdout.writelines(pieces_of(report, args.format))
         if args.report:
-            from rewriter.app.batch.report_files import write_reports
+            from rewriter.app.batch.result_folder import write_reports
 
             write_reports(report, args.report, args.staging)
     if work.notes.profile:
@@ -339,7 +339,7 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
         elif not (args.force or args.resume or args.update or any(map(is_remote, (*args.paths, args.output, args.out)))):
             check_results(jobs)
         if args.staging is not None and args.output not in (None, STDOUT):
-            from rewriter.app.batch.report_files import result_in
+            from rewriter.app.batch.result_folder import result_in
 
             jobs = [replace(job, target=str(result_in(args.staging))) for job in jobs]
         return _run_to_stdout(command, jobs, args) if args.output == STDOUT else run_batch(command, jobs, args)

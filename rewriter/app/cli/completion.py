@@ -57,7 +57,7 @@ def _targets(prefix: str, **_: Any) -> list[str]:
 
 
 def _messages(prefix: str, **_: Any) -> list[str]:
-    from rewriter.rule_tools.messages.message_pages import message_pages
+    from rewriter.rule_tools.message_pages import message_pages
 
     return _continued(prefix, [*message_pages(), "list"])
 

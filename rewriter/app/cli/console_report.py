@@ -33,7 +33,7 @@ from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
     from rewriter.app.cli.output import Display
-    from rewriter.app.report.consumer_lines import VerdictCounts
+    from rewriter.app.report.terminal import VerdictCounts
     from rewriter.trust.consumers.consumer_verdict import Verdict
 
 
@@ -96,7 +96,7 @@ class ConsoleReport:
 
     def _count(self, path: str, verdicts: Sequence[Verdict]) -> None:
         """Counts the verdicts of consumers on a model, for the end."""
-        from rewriter.app.report.consumer_lines import VerdictCounts
+        from rewriter.app.report.terminal import VerdictCounts
 
         self._verdicts = self._verdicts or VerdictCounts()
         self._verdicts.add(path, verdicts)
@@ -120,7 +120,7 @@ class ConsoleReport:
         yield from check_lines(outcome.path, log, head, style, changes=self._models == 1)
         yield from unchecked_lines(outcome.unjudged, style)
         if outcome.asked and (self._models == 1 or self._args.verbose):
-            from rewriter.app.report.consumer_lines import verdict_lines
+            from rewriter.app.report.terminal import verdict_lines
 
             yield from verdict_lines(outcome.asked, f"{clean(outcome.path)}: ", style)
 
@@ -141,7 +141,7 @@ class ConsoleReport:
         yield from optimize_lines(log, style) if counts else fix_lines(log, style, self._fixes(log))
         yield from unchecked_lines(outcome.unjudged, style)
         if outcome.asked:
-            from rewriter.app.report.consumer_lines import repaired_lines
+            from rewriter.app.report.terminal import repaired_lines
 
             yield from repaired_lines(outcome.asked, outcome.asked_after, outcome.steps, style)
         if self._args.diff:

@@ -57,7 +57,7 @@ def answer(args: Namespace, printout: Printout, code: int = 0) -> int:
 
 def answer_json(args: Namespace, found: Mapping[str, Any]) -> None:
     """Prints the findings of a command as JSON, after the fields that all commands share."""
-    from rewriter.app.report.jsonreport import dumps
+    from rewriter.app.report.printout import dumps
 
     print(dumps({"schema": 1, "command": args.command, **found}))
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rewriter.app.batch.bubblewrap import Sandbox, SandboxedProcess
-from rewriter.app.batch.report_files import report_in, result_in
+from rewriter.app.batch.result_folder import report_in, result_in
 from rewriter.app.batch.urls import STDOUT, is_remote, is_url
 from rewriter.app.cli.output import check_stdout
 from rewriter.core.errors import RewriterError, reason
@@ -118,7 +118,7 @@ def _without_slash(path: str) -> str:
 
 def _rule_places(text: str) -> Sequence[Path | str]:
     from rewriter.app.configuration import PACK, SHIPPED
-    from rewriter.rule_tools.packs import pack_folder
+    from rewriter.rule_tools.load_rules import pack_folder
 
     if text.startswith(PACK):
         return [pack_folder(text.removeprefix(PACK))]

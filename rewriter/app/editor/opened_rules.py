@@ -24,7 +24,7 @@ from rewriter.core.record import record
 from rewriter.rule_tools.checks.check import check
 from rewriter.rule_tools.checks.header import KEYS
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.rule_tools.messages.message_pages import message_pages
+from rewriter.rule_tools.message_pages import message_pages
 
 _WORD = re.compile(r"[A-Za-z_@][A-Za-z0-9_.]*")
 _RULE = re.compile(r"^[ \t]*(?:rule|define)\b", re.MULTILINE)

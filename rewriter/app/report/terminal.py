@@ -1,16 +1,19 @@
-"""A log and totals as lines of text: rewrites, rewrites that would happen, and rules that an unknown fact blocked."""
+"""A log and totals as lines of text: rewrites, possible rewrites, rules that an unknown fact blocked, verdicts of consumers."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from rewriter.app.report.document import (
     ExpectationRecord,
     Summary,
     by_rule,
     change_lines,
+    pattern_of,
     place_text,
     place_texts,
     rolled_place,
@@ -18,6 +21,9 @@ from rewriter.app.report.document import (
 from rewriter.core.log import RUN, RUN_FAILURE, STAGES, Blocked, Log, Profile
 from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
+
+if TYPE_CHECKING:
+    from rewriter.trust.consumers.consumer_verdict import State, Verdict
 
 MOST_RULES = 20  # in `profile_lines`
 PLACES = 8  # places listed of one rule in `fix_lines`
@@ -247,3 +253,64 @@ def summary_line(command: str, summary: Summary) -> str:
     rest += f", {summary.rolled_back} rolled back" if summary.rolled_back else ""
     models = counted(summary.models, "model") + (": " if by_status or rest else "")
     return f"{models}{by_status}{rest}; {counted(sum(firings.values()), verb)}{rules}; {summary.seconds:.1f} s"
+
+
+# The verdicts of consumers as lines: on one model, before and after a repair, and on a folder, equal reasons as one.
+
+COUNTED: dict[State, str] = {
+    "equal": "read, with equal outputs",
+    "reads": "read, and not compared",
+    "differs": "read, with different outputs",
+    "fails": "read, and fail when they run",
+    "rejects": "rejected",
+    "ends": "end the process",
+    "silent": "without an answer",
+}
+MOST_GROUPS = 200
+"""Reasons of consumers that are printed at the end."""
+
+
+def verdict_lines(verdicts: Sequence[Verdict], prefix: str, style: Style) -> Iterator[str]:
+    """A line for each consumer."""
+    for one in verdicts:
+        name = style.paint("green" if one.accepts else "red", clean(one.consumer))
+        yield f"{prefix}{name}{clean(one.sentence.removeprefix(one.consumer))}"
+
+
+def repaired_lines(before: Sequence[Verdict], after: Sequence[Verdict], steps: Sequence[str], style: Style) -> Iterator[str]:
+    """The verdicts of consumers on the model and on the result. Indented by two."""
+    for old, new in zip(before, after, strict=True):
+        now = "" if old.accepts and new.accepts else "now: "
+        if now:
+            yield from verdict_lines([old], f"  {style.paint('dim', 'before')}: ", style)
+        yield from verdict_lines([new], f"  {now}", style)
+    if steps:
+        yield f"  steps of the recipe: {', '.join(map(clean, steps))}"
+
+
+class VerdictCounts:
+    """The verdicts on the models of a call."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, Counter[State]] = {}
+        self._groups: dict[str, tuple[str, Verdict, int]] = {}
+
+    def add(self, path: str, verdicts: Sequence[Verdict]) -> None:
+        for one in verdicts:
+            self._states.setdefault(one.consumer, Counter())[one.state] += 1
+            if not one.accepts:
+                pattern = pattern_of(one.sentence)
+                first, shown, times = self._groups.get(pattern, (path, one, 0))
+                if times or len(self._groups) < MOST_GROUPS:
+                    self._groups[pattern] = first, shown, times + 1
+
+    def lines(self, style: Style) -> Iterator[str]:
+        """Each reason once, the most frequent first, then the counts of each consumer."""
+        from rewriter.trust.consumers.consumer_verdict import STATES
+
+        for path, one, times in sorted(self._groups.values(), key=lambda group: -group[2]):
+            where = path if times == 1 else f"{path} and {counted(times - 1, 'more model')}"
+            yield from verdict_lines([one], f"{clean(where)}: ", style)
+        for consumer, states in self._states.items():
+            found = ", ".join(f"{states[state]:,} {COUNTED[state]}" for state in reversed(STATES) if states[state])
+            yield f"{clean(consumer)}: {counted(sum(states.values()), 'model')}: {found}"

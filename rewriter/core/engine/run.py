@@ -17,6 +17,7 @@ from rewriter.core.engine.compile import CompiledRule
 from rewriter.core.engine.firing import Fired, Tracer
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.phases import Permit, Run
+from rewriter.core.errors import RewriterError
 from rewriter.core.facts.derive import Fact
 from rewriter.core.facts.facts import Facts
 from rewriter.core.framework.exporter import exporter_of, suited
@@ -26,7 +27,7 @@ from rewriter.core.log import Log, Profile, Question, stage
 from rewriter.core.record import record, replace
 
 if TYPE_CHECKING:
-    from rewriter.core.engine.coverage import Coverage
+    from rewriter.core.engine.firing import Coverage
     from rewriter.core.engine.firing_audit import Auditor, FiringAudit
     from rewriter.core.matching.forecast import Forecast
 
@@ -192,3 +193,28 @@ def _auditor(context: Context, audit: FiringAudit) -> Auditor:
     from rewriter.core.engine.firing_audit import Auditor
 
     return Auditor(context, audit)
+
+
+# A run on any graph of onnx-graphsurgeon, a function included; for programs that hold a graph and no file.
+
+
+def run_on_graph(graph: gs.Graph, rules: RuleSet, known: Knowledge, limits: Limits | None, *, keep: bool) -> Log:
+    """Rewrites a graph in place, or finds the rewrites that would happen. Raises RewriterError if this is no graph."""
+    if not isinstance(graph, gs.Graph):
+        kind = type(graph).__name__
+        raise RewriterError(
+            f"rules run on an onnx-graphsurgeon graph, not on a {kind}: rewriter.load(path).graph, or rewriter.fix"
+        )
+    whole = _alone(graph) if isinstance(graph, gs.Function) else graph
+    log = run(whole, rules, known, limits=limits, keep=keep)
+    if whole is not graph:
+        for name in ("nodes", "inputs", "outputs", "opset", "import_domains"):
+            setattr(graph, name, getattr(whole, name))
+    return log
+
+
+def _alone(function: gs.Function) -> gs.Graph:
+    """A function as a graph of the same nodes and tensors: functions of graphsurgeon are graphs without some parts."""
+    graph = object.__new__(gs.Graph)  # its constructor would take the functions away from bodies in this one
+    graph.__dict__.update(vars(function), producer_name="", producer_version="", _functions=[])
+    return graph

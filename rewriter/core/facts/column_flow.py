@@ -15,8 +15,7 @@ import numpy as np
 
 from rewriter.core.language.cache.operator_table import ANY, bits_of
 from rewriter.core.onnxfile.census import Body, NodeKind
-from rewriter.core.onnxfile.columns import Column, Columns, Links
-from rewriter.core.onnxfile.name_index import IntArray, number_of
+from rewriter.core.onnxfile.columns import Column, Columns, IntArray, Links, number_of
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 

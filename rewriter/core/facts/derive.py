@@ -13,10 +13,9 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.facts import constant_folding
+from rewriter.core.facts.array_functions import fold, foldable, output_values
 from rewriter.core.facts.infer import MOST_DATA, output_types
 from rewriter.core.facts.shape_values import INTEGERS, NodeFacts, ShapeValue, followed, of_array
-from rewriter.core.facts.value_rules import output_values
 from rewriter.core.graph.objects import Node
 from rewriter.core.graph.values import Constant, Variable, constant_array, declared, elem_type, static_shape
 from rewriter.core.onnxfile.tensors import (
@@ -214,12 +213,12 @@ def _folded(facts: NodeFacts, operands: Sequence[Fact | None], fact: Fact, array
     marks = [operand.mark for operand in operands if operand is not None]
     if facts.op == "Identity" and not facts.domain and marks:
         return fact._replace(mark=marks[0])
-    if not marks or None in marks or not constant_folding.foldable(facts, fact.type):
+    if not marks or None in marks or not foldable(facts, fact.type):
         return fact
     value = fact.value
     sizes = [count(operand.type.shape) for operand in operands if operand is not None]
     if followed(*fact.type[:2]) and all(size is not None and size <= MOST_DATA for size in sizes):
-        array = constant_folding.fold(facts, arrays(), fact.type)
+        array = fold(facts, arrays(), fact.type)
         if array is None:
             return fact
         value = of_array(array)

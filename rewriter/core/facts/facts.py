@@ -22,7 +22,7 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.facts import constant_folding
+from rewriter.core.facts import array_functions
 from rewriter.core.facts.derive import (
     NOTHING,
     Fact,
@@ -226,10 +226,10 @@ class Facts:
         return self._array(tensor)
 
     def computed(self, node: gs.Node) -> Array | None:
-        """The first output of a node of constants, if its size is bounded; see `constant_folding.computed`."""
+        """The first output of a node of constants, if its size is bounded; see `array_functions.computed`."""
         arrays = [self._array(t) if t.name else None for t in node.inputs]
         facts = node_facts(node, self.index.scope(node).opsets, self._operands(node, None), lambda i: arrays[i])
-        return constant_folding.computed(facts, arrays, self.fact(node.outputs[0]).type)
+        return array_functions.computed(facts, arrays, self.fact(node.outputs[0]).type)
 
     def declared(self, tensor: gs.Tensor) -> tuple[int | None, tuple[Dim, ...] | None]:
         """Element type and shape as the file declares them; (None, None) if the value is no tensor."""
@@ -461,7 +461,7 @@ class Facts:
     def _folded(self, node: gs.Node, arrays: list[Array | None], tensor: gs.Tensor) -> Array | None:
         operands = self._operands(node, None)
         facts = node_facts(node, self.index.scope(node).opsets, operands, lambda i: arrays[i])
-        return constant_folding.fold(facts, arrays, self.fact(tensor).type)
+        return array_functions.fold(facts, arrays, self.fact(tensor).type)
 
     def _kept(self, tensor: gs.Tensor) -> Array | None:
         fact = self._facts.get(id(tensor))

@@ -79,16 +79,19 @@ def of_array(array: np.ndarray[Any, Any]) -> ShapeValue | None:
     """The value of a constant; items that are no integers are unknown, and so is a value without any integer."""
     if array.ndim > 1 or array.size > LONGEST or array.dtype.kind not in "biuf":
         return None
-    items = tuple(_integer(item) for item in array.reshape(-1).tolist())
-    if items and all(item is None for item in items):
+    items = tuple(map(item, array.reshape(-1).tolist()))
+    if items and all(one is None for one in items):
         return None
     return ShapeValue(tuple(array.shape), items)
 
 
-def _integer(item: Any) -> int | None:
-    if isinstance(item, float):
-        return int(item) if math.isfinite(item) and item.is_integer() and abs(item) < 2**53 else None
-    return int(item)
+def item(element: Any) -> Dim:
+    """An element of an array as an item: a number if it is an integer."""
+    if element is None or isinstance(element, str):
+        return element
+    if isinstance(element, float):
+        return int(element) if math.isfinite(element) and element.is_integer() and abs(element) < 2**53 else None
+    return int(element)
 
 
 def fit(item: Dim, dtype: int | None) -> Dim:

@@ -1,7 +1,8 @@
 """Calls in a child process with limits of time and memory: native code may hang, take all memory or end its process.
 
 `Child` forks this process, so that the called function needs no import and is not pickled. A child answers one request at a
-time. The processes of `process` are no copies of this one and work side by side.
+time. `run_program` runs another program with such limits. The processes of `process` are no copies of this one and work side
+by side.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import pickle
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from rewriter.core.errors import RewriterError
@@ -298,3 +301,47 @@ def _exactly(connection: socket.socket, count: int) -> bytearray:
             raise EOFError
         view = view[part:]
     return found
+
+
+# Another program run within limits: it ends in time with all that it started, and its last words are kept.
+
+WORDS = "words.txt"
+MOST_WORDS = 1 << 14
+"""Bytes that are read from the end of a program's output."""
+
+
+def run_program(command: Sequence[str], folder: Path, seconds: float, most: int | None = None) -> str:
+    """Runs a program in a folder, which gets a file with its output. Returns the end of the output.
+
+    Args:
+        command: the program and its arguments. It limits its memory itself.
+        seconds: after which it is ended.
+        most: bytes of memory that it may take, for the error message.
+
+    Raises:
+        NoAnswer: it did not end in time, or not with 0.
+        OSError: there is no such program.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    with open(folder / WORDS, "wb") as words, signals_wait():
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, cwd=folder, env=environment, start_new_session=True
+        )
+    try:
+        code = process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        raise TooSlow(f"did not answer within {seconds:.3g} s") from None
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if code:
+        raise ending(code, most, seconds)
+    return last_words(folder)
+
+
+def last_words(folder: Path) -> str:
+    """The end of the output of a program in this folder."""
+    with open(folder / WORDS, "rb") as words:
+        words.seek(max(words.seek(0, os.SEEK_END) - MOST_WORDS, 0))
+        return words.read().decode(errors="replace")

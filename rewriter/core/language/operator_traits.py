@@ -31,8 +31,7 @@ class Traits:
             to everything else that operators of this form share: their ranks, their repairs, their trials.
         dtype: element type of its outputs: "first" or "second" operand's, "bool", "int64", or an attribute that names it.
             If the attribute is missing, the type is float, or the default in `prose`.
-        computes: the rules for its values, if the form does not imply them: names in `facts/value_rules.py` and
-            `facts/constant_folding.py`.
+        computes: the functions for its values, if the form does not imply them: a name in `facts/array_functions.py`.
         sizes: operands whose values, not only types, decide how large the outputs are.
         shaping: the same, for operands that may decide no more than a rank.
         indices: the operand that holds places along an axis.

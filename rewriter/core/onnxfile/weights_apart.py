@@ -54,7 +54,7 @@ MARK = 20_000
 """The number of the field; ONNX's own numbers are small."""
 
 LEAST_ASIDE = 1 << 20
-"""Bytes of a new constant from which on it may be put aside (`temp_constants`)."""
+"""Bytes of a new constant from which on it may be put aside (`graph.values`)."""
 
 FIELDS = {4: "float_data", 9: "raw_data", 10: "double_data"}
 """Fields that can be left out, by number: protobuf writes them with the very bytes that it read."""

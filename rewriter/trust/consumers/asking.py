@@ -18,8 +18,7 @@ import onnx
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import load
 from rewriter.core.isolation.budget import current
-from rewriter.core.isolation.child import Crashed, NoAnswer
-from rewriter.core.isolation.limited_program import run_program
+from rewriter.core.isolation.child import Crashed, NoAnswer, run_program
 from rewriter.core.onnxfile.external_data import is_external, tensors_of
 from rewriter.core.onnxfile.write import temporary_folder
 from rewriter.trust.consumers.consumer_verdict import Consumer, State, Verdict

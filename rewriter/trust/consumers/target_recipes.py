@@ -1,4 +1,6 @@
-"""Steps that bring a model into the form that a consumer takes: `targets/NAME.toml`, in order, for `fix --target NAME`."""
+"""What is known of consumers, as tables: the steps that bring a model into the form that a consumer takes, in order, for
+`fix --target NAME` (`targets/NAME.toml`), and advice on their error messages (`targets/messages.toml`).
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ def recipe_of(target: str) -> Recipe:
     Raises:
         RewriterError: the file is wrong.
     """
-    from rewriter.trust.plans.toml_text import parse
+    from rewriter.trust.toml_text import parse
 
     try:
         file = resource(f"targets/{target}.toml")
@@ -79,3 +81,28 @@ def recipe_of(target: str) -> Recipe:
 def recipes_of(targets: Iterable[str]) -> list[Recipe]:
     """The recipes of these targets. `all` has none: steps for one consumer may harm a model for another."""
     return [recipe_of(target) for target in targets if target.replace("-", "").isalnum() and target != EVERY_TARGET]
+
+
+# Advice on error messages of consumers that no rule alone repairs: `targets/messages.toml`.
+
+_WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
+
+
+@record(frozen=True, slots=True)
+class Advice:
+    """Which consumer prints a message, what to do, and the thread that it comes from."""
+
+    consumer: str
+    text: str
+    advice: str
+    thread: str
+
+
+def advice_on(message: str) -> list[Advice]:
+    """The advice whose words all occur in a message."""
+    from rewriter.trust.toml_text import parse
+
+    file = resource("targets/messages.toml")
+    known = [Advice(**entry) for entry in parse(file.read_text(encoding="utf-8"), str(file))["message"]]
+    words = set(_WORD.findall(message.lower()))
+    return [one for one in known if words.issuperset(_WORD.findall(one.text.lower()))]

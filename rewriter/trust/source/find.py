@@ -15,8 +15,14 @@ from typing import TYPE_CHECKING, Any
 from rewriter.core.errors import RewriterError, reason
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rewriter.core.framework.exporter import Exporter
     from rewriter.core.framework.source_info import SourceInfo
     from rewriter.core.graph.model import Model
+    from rewriter.core.graph.objects import Graph
+    from rewriter.core.language.rule import Rule
+    from rewriter.core.language.rules import RuleSet
 
 
 # Reads plain tables of node attributes, for frameworks without a reader of their own.
@@ -299,3 +305,51 @@ def _read_source(path: str) -> SourceInfo:
 @lru_cache(maxsize=4)
 def _read_again(path: str, stamp: tuple[int, int]) -> SourceInfo:
     return load_source(path)
+
+
+# The note on a model whose exporter left information in the framework's own file, if that file is missing.
+#
+# Without the note, a model that no rule can repair without the file would look correct.
+
+
+def missing_source(rules: RuleSet, graph: Graph, exporter: Exporter, path: str, *, is_of_another: bool) -> list[str]:
+    """How many rules need the source file of a model, and the places in which it is searched. Empty if no rule needs it.
+
+    Args:
+        rules: the rules that run.
+        graph: as it was read.
+        exporter: who wrote it, one of `SOURCE_FILES`.
+        path: of the model.
+        is_of_another: whether there is a file, and it belongs to another model.
+    """
+    from rewriter.core.framework.exporter import SOURCE_FILES
+
+    name, kind, ending = SOURCE_FILES[exporter.name]
+    waiting = len(_waiting(rules, graph, exporter))
+    if not waiting:
+        return []
+    what = f"{waiting:,} rule{'' if waiting == 1 else 's'} for {name} need{'s' if waiting == 1 else ''} the {kind}"
+    if is_of_another:
+        return [f"{what} of this model"]
+    file = f"{Path(path).stem}{ending}" if path.endswith(".onnx") else f"NET{ending}"
+    return [f"{what}: put {file} next to the model or pass --source {file}"]
+
+
+def _waiting(rules: RuleSet, graph: Graph, exporter: Exporter) -> list[Rule]:
+    """The rules for this model that lack only its source file, and whose operators the model has."""
+    from rewriter.core.framework.exporter import GuardedModel, refusal
+
+    subject = GuardedModel(exporter, getattr(graph, "ir_version", None), {graph.opset}, has_source=True)
+    suited = [rule for rule in rules if rule.needs_source and refusal(rule, subject, by_id=rule.code in rules.by_id) is None]
+    operators = {node.op for node in graph.nodes} if suited else set()
+    return [rule for rule in suited if _has_operators(rule, operators)]
+
+
+def _has_operators(rule: Rule, operators: Iterable[str]) -> bool:
+    """Whether there are operators for every node of one form of the pattern."""
+    from rewriter.core.language.walk import pattern_nodes
+
+    return any(
+        all(any(op.param or op.is_any or op.name in operators for op in node.ops) for node in pattern_nodes(form.ast.match))
+        for form in rule.variants
+    )

@@ -26,8 +26,7 @@ from rewriter.rule_tools.checks.header import CODE
 from rewriter.rule_tools.format import format_text
 from rewriter.trust.difference import ComparedGraphs, of_graph
 from rewriter.trust.rule_tests import read_model
-from rewriter.workbench.authoring.changed_regions import Region
-from rewriter.workbench.authoring.region_rule import RegionRule
+from rewriter.workbench.authoring.region_rule import Region, RegionRule
 from rewriter.workbench.authoring.rule_text import FILL, compiled, kind_of_refused, main_version, refusal
 from rewriter.workbench.surgery.reduction import Reduction, Trials
 

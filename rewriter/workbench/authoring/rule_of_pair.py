@@ -29,9 +29,8 @@ from rewriter.trust.difference import LISTED, Difference, compare
 from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.trust.rule_tests import contradictions
-from rewriter.workbench.authoring.changed_regions import Region, changed_regions
 from rewriter.workbench.authoring.new_rule import around_nodes, check_code, model_text, without_new_names
-from rewriter.workbench.authoring.region_rule import GUESS, RegionRule
+from rewriter.workbench.authoring.region_rule import GUESS, Region, RegionRule, changed_regions
 from rewriter.workbench.authoring.rule_text import FILL, compiled, kind_of_refused, main_version, refusal
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.reduction import inline

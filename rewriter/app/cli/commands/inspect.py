@@ -112,7 +112,7 @@ def view(args: argparse.Namespace) -> int:
     would fire, and the nodes that rules have changed. With two models it also shows the differences. The file contains
     everything that it needs and makes no request. It has the values of weights with up to eight values.
     """
-    from rewriter.app.report.html.viewer_page import viewer_page
+    from rewriter.app.report.report_page import viewer_page
     from rewriter.app.report.summary_lines import size_text
     from rewriter.core.onnxfile.write import check_target, write_bytes
     from rewriter.workbench.inspect.model_stats import model_stats
@@ -150,7 +150,7 @@ def view(args: argparse.Namespace) -> int:
 def _findings(source: Opened, args: argparse.Namespace) -> tuple[Model, list[NodeNote]]:
     """The model, and where rules would fire in it."""
     from rewriter.app.cli.batch import firings_of
-    from rewriter.app.report.html.report_page import before_and_after
+    from rewriter.app.report.report_page import before_and_after
     from rewriter.core.engine.firing_audit import FiringAudit
     from rewriter.core.engine.limits import Limits
     from rewriter.workbench.inspect.viewed_graph import NodeNote
@@ -191,8 +191,8 @@ def picture(args: argparse.Namespace) -> int:
     2,000 nodes; use `view` for larger models. The ending of the file selects the format: .svg, .dot (Graphviz) or .mmd
     (Mermaid).
     """
-    from rewriter.app.batch.pictures import ENDINGS, picture_of_firing, picture_of_part
     from rewriter.app.cli.batch import firings_of
+    from rewriter.app.findings import ENDINGS, picture_of_firing, picture_of_part
     from rewriter.core.engine.firing_audit import FiringAudit
     from rewriter.core.engine.limits import Limits
     from rewriter.core.onnxfile.write import check_target, write_bytes

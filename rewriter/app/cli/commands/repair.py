@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rewriter.core.language.rule import Rule
     from rewriter.core.language.rules import RuleSet
     from rewriter.core.log import Firing
-    from rewriter.trust.plans.plan_file import Document, Missing, Proposal
+    from rewriter.trust.plan_file import Document, Missing, Proposal
 
 
 @command(
@@ -129,7 +129,7 @@ def plan(args: argparse.Namespace) -> int:
     from rewriter.app.batch.planned_work import plan_of
     from rewriter.app.cli.batch import one_run
     from rewriter.core.onnxfile.write import check_target, write_bytes
-    from rewriter.trust.plans.plan_file import written
+    from rewriter.trust.plan_file import written
 
     output = None if args.output in (None, "-") else Path(args.output)
     if output is not None:
@@ -161,7 +161,7 @@ def plan(args: argparse.Namespace) -> int:
 
 def _decided(proposals: Sequence[Proposal], firings: Sequence[Firing]) -> tuple[Proposal, ...]:
     """The proposals as the user decides them. The questions go to stderr, because stdout may be the plan."""
-    from rewriter.trust.plans.plan_file import decide
+    from rewriter.trust.plan_file import decide
 
     def ask(question: str) -> str:
         print(question, end="", file=sys.stderr, flush=True)
@@ -199,8 +199,8 @@ def apply(args: argparse.Namespace) -> int:
     from rewriter.app.batch.urls import is_remote, is_url, with_names
     from rewriter.app.batch.work import Checking, Writing
     from rewriter.app.cli.selection import load
-    from rewriter.app.report.jsonreport import plain
-    from rewriter.trust.plans.plan_file import UNPLANNED, missing, read
+    from rewriter.app.report.printout import plain
+    from rewriter.trust.plan_file import UNPLANNED, missing, read
 
     found = read(Path(args.plan))
     if is_remote(found.model) and args.output is None:

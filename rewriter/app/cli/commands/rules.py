@@ -54,7 +54,7 @@ def rules(args: argparse.Namespace) -> int:
     from rewriter.app.report.rule_lines import HANG, MARKS, rule_object, rule_table
     from rewriter.core.record import as_dict
     from rewriter.rule_tools.symptoms import find_answers
-    from rewriter.trust.consumers.message_advice import advice_on
+    from rewriter.trust.consumers.target_recipes import advice_on
 
     if args.packs:
         return _print_packs(args)
@@ -86,7 +86,7 @@ def _print_packs(args: argparse.Namespace) -> int:
     """Prints the packs, one a line. No code of their packages is run."""
     from rewriter.app.report.printout import Printout
     from rewriter.core.language.rule_files import find_rule_files
-    from rewriter.rule_tools.packs import packs
+    from rewriter.rule_tools.load_rules import packs
 
     found = [(pack, len(find_rule_files([pack.folder]))) for pack in packs()]
     listed = [{"name": p.name, "from": p.distribution, "folder": str(p.folder), "files": files} for p, files in found]
@@ -159,7 +159,7 @@ def rule(args: argparse.Namespace) -> int:
 )
 def explain(args: argparse.Namespace) -> int:
     """Explains a message of the rule compiler: its meaning, a rule that causes it, and a rule that does not."""
-    from rewriter.rule_tools.messages import message_pages
+    from rewriter.rule_tools import message_pages
 
     known = message_pages.message_pages()
     texts = dict.fromkeys(known, "") if args.code == "list" else {args.code.upper(): message_pages.explain(args.code)}
@@ -180,7 +180,7 @@ def explain(args: argparse.Namespace) -> int:
 def help(args: argparse.Namespace) -> int:
     """Explains a command (fix), a rule (MX001) or a message of the rule compiler (E103)."""
     from rewriter.app.cli.program import COMMANDS, make_parser
-    from rewriter.rule_tools.messages import message_pages
+    from rewriter.rule_tools import message_pages
 
     if args.word is None:
         make_parser().print_help()

@@ -168,7 +168,7 @@ def lint(args: argparse.Namespace) -> int:
     from rewriter.app.report.rule_lines import finding_object
     from rewriter.core.language.diagnostics import render_all
     from rewriter.rule_tools.lint import rule_set
-    from rewriter.rule_tools.lint.legibility import LEGIBILITY
+    from rewriter.rule_tools.lint.rule_set import LEGIBILITY
 
     known = load(args.rules)
     with progress(None if len(known) > 1 else 1, "rules"):
@@ -210,7 +210,7 @@ def coverage(args: argparse.Namespace) -> int:
     from rewriter.app.cli.selection import load
     from rewriter.app.report.printout import Printout
     from rewriter.app.report.rule_lines import coverage_lines
-    from rewriter.core.engine.coverage import Coverage, parts
+    from rewriter.core.engine.firing import Coverage, parts
 
     known = load([args.rules]).with_settings(args.set)
     count, failed, limits = Coverage(), 0, limits_of(args)

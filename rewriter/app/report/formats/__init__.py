@@ -17,12 +17,12 @@ ENDINGS: Mapping[str, str] = {
     ".xml": "junit",
 }
 _HOMES: Mapping[str, str] = {
-    "json": "rewriter.app.report.jsonreport",
+    "json": "rewriter.app.report.printout",
     "sarif": "rewriter.app.report.formats.sarif",
     "csv": "rewriter.app.report.formats.csv_table",
     "markdown": "rewriter.app.report.formats.markdown",
     "junit": "rewriter.app.report.formats.junit",
-    "html": "rewriter.app.report.html.report_page",
+    "html": "rewriter.app.report.report_page",
     "github": "rewriter.app.report.formats.github",
 }
 

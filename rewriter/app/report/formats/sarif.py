@@ -21,7 +21,7 @@ from rewriter.app.report.document import (
     rolled_place,
     severity,
 )
-from rewriter.app.report.jsonreport import Listed, pieces
+from rewriter.app.report.printout import Listed, pieces
 from rewriter.core.log import Blocked, Firing, Question, RolledBack, Suppressed
 from rewriter.workbench.style import clean, counted
 

@@ -1,4 +1,6 @@
-"""A report as one HTML file. It fetches nothing, its only script is the filter, and it follows the screen's light or dark mode.
+"""HTML pages that are one file and fetch nothing: a report, and the viewer of models.
+
+The only script of a report is the filter, and the page follows the screen's light or dark mode.
 
 Firings are folded by model and rule. A browser lays out and paints a fold only when you open it, so a page with ten thousand
 firings opens at once. Firings whose surroundings were kept have pictures.
@@ -6,6 +8,7 @@ firings opens at once. Firings whose surroundings were kept have pictures.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from base64 import b64encode
@@ -14,7 +17,9 @@ from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from itertools import islice
+from typing import Any
 
+from rewriter.app.report import svg
 from rewriter.app.report.document import (
     COLUMNS,
     FileRole,
@@ -32,9 +37,8 @@ from rewriter.app.report.document import (
     verb,
     verdict_of,
 )
-from rewriter.app.report.picture import svg
-from rewriter.app.report.picture.drawing import pair
-from rewriter.app.report.picture.svg import LEAST, panel
+from rewriter.app.report.drawing import pair
+from rewriter.app.report.svg import LEAST, panel
 from rewriter.core.log import Change, Condition, Firing, Snapshot, Weight
 from rewriter.workbench.style import clean, counted
 
@@ -43,7 +47,7 @@ from rewriter.workbench.style import clean, counted
 
 def _lines(name: str) -> list[str]:
     """A file of this folder."""
-    return (files(__package__) / name).read_text(encoding="utf-8").splitlines()
+    return (files(__package__) / "html" / name).read_text(encoding="utf-8").splitlines()
 
 
 STYLE = svg.COLORS + svg.STYLE + "".join(_lines("report.css"))
@@ -444,3 +448,42 @@ def _others(report: Report, model: ModelRecord) -> Iterator[str]:
 
 def _t(text: str) -> str:
     return escape(clean(text))
+
+
+# The page of the viewer: data, styles and scripts in one file, which makes no requests.
+
+VIEWER_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' blob:; worker-src blob:; style-src 'unsafe-inline'; img-src data:"
+)
+"""The browser blocks every request, also requests from texts in a model."""
+
+
+def viewer_page(models: Sequence[dict[str, Any]], title: str, differences: Sequence[str] = ()) -> str:
+    """One self-contained HTML page.
+
+    Args:
+        models: one or two of `inspect.viewed_graph.viewed_model`.
+        title: plain text.
+        differences: of two models, as plain texts: the differences in addition to the marked nodes.
+    """
+    contents = {"models": models, "differences": differences}
+    data = json.dumps(contents, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
+    here = files(__package__) / "html"
+    names = ("viewer.css", "layout.js", "visible.js", "viewer.js")
+    css, layout, visible, script = ((here / name).read_text(encoding="utf-8") for name in names)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{VIEWER_POLICY}">
+<title>{escape(title)}</title><style>{svg.COLORS}{svg.STYLE}
+{css}</style></head><body>
+<header><h1>{escape(title)}</h1><span class="grow"></span>
+<input type="search" placeholder="search nodes, operators, tensors, rules" aria-label="search">
+<button type="button" id="fit">fit</button></header>
+<main><div id="graphs"><div id="panes"></div><section id="mark" aria-label="mark" tabindex="0" hidden></section></div>
+<aside aria-live="polite" aria-label="details" tabindex="0"></aside></main>
+<script type="application/json" id="data">{data}</script>
+<script id="layout">{layout}</script>
+<script>{visible}</script>
+<script>{script}</script>
+</body></html>
+"""

@@ -1,6 +1,6 @@
 """The page of every message code: its meaning, a wrong rule, and a correct one.
 
-`rewriter explain E103`, editors and the documentation show them. A page is a Markdown file in this folder, named after its
+`rewriter explain E103`, editors and the documentation show them. A page is a Markdown file in `messages`, named after its
 code. The tests compile the examples: a wrong one reports its code, a correct one reports nothing.
 """
 
@@ -47,7 +47,7 @@ def message_pages() -> Mapping[str, Page]:
 
     Raises ValueError if a file does not have the form of a page.
     """
-    files = sorted(Path(__file__).parent.glob("[EW]*.md"))
+    files = sorted(Path(__file__).with_name("messages").glob("[EW]*.md"))
     return MappingProxyType({file.stem: parse_page(file.read_text(encoding="utf-8")) for file in files})
 
 

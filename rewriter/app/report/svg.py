@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from xml.sax.saxutils import escape
 
-from rewriter.app.report.picture.drawing import MARKS, Drawing, Frame, Layout, Route, Shape, draw, pair, plan
+from rewriter.app.report.drawing import MARKS, Drawing, Frame, Layout, Route, Shape, draw, pair, plan
 from rewriter.core.log import Role, Snapshot, View
 from rewriter.workbench.style import clean
 

@@ -15,7 +15,7 @@ from rewriter.core.errors import RewriterError, reason
 from rewriter.core.language.rule_files import check_rule_path
 from rewriter.core.log import Firing, Log, Suppressed
 from rewriter.core.record import field, names, record, replace
-from rewriter.trust.plans.toml_text import Key, line_of, lines, parse
+from rewriter.trust.toml_text import Key, line_of, lines, parse
 
 # TOML as this program writes it: any name in a model becomes one line of printable text that reads back the same.
 

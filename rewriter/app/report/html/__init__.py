@@ -1,1 +1,0 @@
-"""A report as one HTML file."""

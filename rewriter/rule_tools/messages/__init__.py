@@ -1,1 +1,0 @@
-"""The pages of message codes, as Markdown, and their reader."""
