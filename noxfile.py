@@ -7,6 +7,7 @@ import tarfile
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 nox.options.sessions = ["tests", "lowest"]
 nox.options.error_on_missing_interpreters = False
@@ -37,19 +38,30 @@ CONSUMERS = {
     "qnn": ["onnxruntime", "onnxruntime-qnn"],
 }
 """What each environment of a consumer has; their versions exclude each other."""
+OPTIONS = {"opencv4": ["--static"], "qnn": ["--static", "--first", "48"]}
+"""Of consumers that compute few models of any size, and of the one that is slow."""
 
 
 @nox.session
 def consumers(session: nox.Session) -> None:
-    """Consumers on recorded exports: `nox -s consumers -- ../shared/exports/exports.tar.xz`. Fails if a model becomes worse."""
+    """Consumers on recorded exports: `nox -s consumers -- ../shared/exports/exports.tar.xz --first 60`, all of them by default.
+
+    Fails if a model becomes worse in a consumer, after all of them were asked.
+    """
     session.install(".[verify]")
     folder = Path(session.create_tmp())
-    with tarfile.open(session.posargs[0] if session.posargs else "../shared/exports/exports.tar.xz") as corpus:
+    archive, *options = session.posargs or ["../shared/exports/exports.tar.xz"]
+    with tarfile.open(archive) as corpus:
         corpus.extractall(folder / "exports", filter="data")
+    worse = []
     for name, packages in CONSUMERS.items():
         environment = folder / name
         session.run("python", "-m", "venv", str(environment))
         session.run(str(environment / "bin" / "pip"), "install", "--quiet", "numpy", *packages, external=True)
-        asked = ["--static", "--first", "60"] if name == "qnn" else []
-        models = [str(folder / "exports"), "--names", "benchmarks/consumer_models.txt"]
-        session.run("python", "benchmarks/consumers.py", *models, "--consumer-env", str(environment), *asked)
+        models = [str(folder / "exports"), "--names", "benchmarks/consumer_models.txt", *OPTIONS.get(name, []), *options]
+        try:
+            session.run("python", "benchmarks/consumers.py", *models, "--consumer-env", str(environment))
+        except CommandFailed:
+            worse.append(name)
+    if worse:
+        session.error(f"models are worse in {', '.join(worse)}")

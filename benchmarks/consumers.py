@@ -2,10 +2,11 @@
 
     python benchmarks/consumers.py FOLDER --names benchmarks/consumer_models.txt --consumer-env ENV --consumer-env ENV ...
 
-Each environment is asked for each consumer that it has, so that two versions of one consumer are two rows. "worse" counts
-models that were right as exported and are not right after `fix --target` or after the recipe; they are listed. A model is right
-if its outputs equal those of ONNX Runtime, with two batch sizes where the batch is free. With --static the inputs get the
-shapes of data.npz beside each model first. Exits with 1 if a model became worse.
+Each environment is asked for each consumer that it has, so that two versions of one consumer are two rows. A model is right if
+its outputs equal those of ONNX Runtime, with two batch sizes where the batch is free. "worse" counts models that were right as
+exported and are not right after `fix --target` or after the recipe. It also counts models that the consumer rejected as
+exported and computes wrongly afterwards, because nobody sees that they are broken. They are listed. With --static the inputs
+get the shapes of data.npz beside each model first. Exits with 1 if a model became worse.
 """
 
 from __future__ import annotations
@@ -53,6 +54,11 @@ def static_shapes(model: Path) -> list[str]:
     return [word for name, shape in shapes.items() for word in ("--static", f"{name}:{','.join(map(str, shape))}")]
 
 
+def is_worse(before: Verdict, after: Verdict) -> bool:
+    """Whether a model was right and no longer is, or whether an error became wrong outputs without an error message."""
+    return (before.state == "equal" != after.state) or (before.is_error and after.is_silent_error)
+
+
 def row(name: str, environment: str, consumer: Consumer, models: list[Path], *, is_static: bool) -> list[str]:
     """Asks one consumer; its line of the table on standard output, and the models that became worse."""
     rows = []
@@ -67,13 +73,14 @@ def row(name: str, environment: str, consumer: Consumer, models: list[Path], *, 
                 paths.append(fixed(model, Path(folder, f"{len(paths)}.onnx"), name, [*options, *more]))
                 same = [one for path, one in zip(paths, verdicts, strict=False) if path.read_bytes() == paths[-1].read_bytes()]
                 verdicts.append(same[0] if same else asked(consumer, paths[-1]))
-            rows.append((model, [one.state for one in (*verdicts, verdicts[-1])][:3]))
+            verdicts = [*verdicts, verdicts[-1]][:3]
+            line = f"{model.parent.parent.name}/{model.parent.name}: {' -> '.join(one.state for one in verdicts)}"
+            rows.append((verdicts, line))
             if verdicts[-1].state != "equal":
-                line = f"{model.parent.parent.name}/{model.parent.name}: {' -> '.join(rows[-1][1])}: {verdicts[-1].reason}"
-                print(f"  {line}", file=sys.stderr, flush=True)
-    reads = sum(states[0] not in ("rejects", "ends", "silent") for _, states in rows)
-    right = [sum(states[step] == "equal" for _, states in rows) for step in range(3)]
-    worse = [f"{model}: {' -> '.join(states)}" for model, states in rows if states[0] == "equal" and set(states) != {"equal"}]
+                print(f"  {line}: {verdicts[-1].reason}", file=sys.stderr, flush=True)
+    reads = sum(verdicts[0].state not in ("rejects", "ends", "silent") for verdicts, _ in rows)
+    right = [sum(verdicts[step].state == "equal" for verdicts, _ in rows) for step in range(3)]
+    worse = [line for (first, *others), line in rows if any(is_worse(first, after) for after in others)]
     version = consumer.version + (" --static" if is_static else "")
     print(f"{version:<22}{len(models):>8}{reads:>8}{right[0]:>8}{right[1]:>10}{right[2]:>8}{len(worse):>8}", flush=True)
     return worse

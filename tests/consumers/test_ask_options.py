@@ -112,6 +112,17 @@ def test_another_opset_is_a_step(call: Call, monkeypatch: pytest.MonkeyPatch, tm
     assert onnx.load(tmp_path / "fixed.onnx").opset_import[0].version == 18
 
 
+def test_fix_prefers_an_error_to_wrong_outputs(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recipe: Recipe
+) -> None:
+    fake(monkeypatch, tmp_path / "runtimes", NO_IDENTITY, "return [feed['x'] - 1]")
+    model = chain(tmp_path / "m.onnx")
+    done = call("fix", model, "--target", "tract", "--ask", "-o", tmp_path / "fixed.onnx")
+    assert done.code == 1
+    assert done.out.splitlines()[-1] == "  now: Fake 1.0 rejects it: there is no Identity"
+    assert (tmp_path / "fixed.onnx").read_bytes() == model.read_bytes()
+
+
 def test_fix_without_asking_says_so(call: Call, tmp_path: Path, recipe: Recipe) -> None:
     model = relu(tmp_path / "m.onnx")
     done = call("fix", model, "--target", "tract", "-o", tmp_path / "fixed.onnx")

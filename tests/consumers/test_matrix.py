@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+from rewriter.trust.consumers.consumer_verdict import State, Verdict
 from rewriter.trust.proof import onnx_runtime
 from tests.consumers.fake import fake, relu
 
@@ -41,6 +42,23 @@ def test_a_model_that_no_fix_changes_is_counted_and_stays(
     assert matrix.row("fake", "environment", consumer, [model], is_static=False) == []
     assert capsys.readouterr().out.split()[2:] == ["1", "1", *[str(right)] * 3, "0"]
     assert model.exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_worse"),
+    [
+        ("equal", "differs", True),
+        ("equal", "rejects", True),
+        ("rejects", "differs", True),
+        ("fails", "differs", True),
+        ("differs", "differs", False),
+        ("differs", "rejects", False),
+        ("rejects", "equal", False),
+        ("reads", "reads", False),
+    ],
+)
+def test_what_is_worse(matrix: ModuleType, before: State, after: State, is_worse: bool) -> None:
+    assert matrix.is_worse(Verdict("Fake 1.0", before), Verdict("Fake 1.0", after)) is is_worse
 
 
 def test_the_sample_names_each_model_once() -> None:

@@ -131,6 +131,32 @@ UNEVEN = """
   g (float[1,1,4,4] x) => (float[1,1,2,2] y) <float[1,1,3,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9}> {
     y = Conv<kernel_shape=[3,3], pads=[0,0,1,1], strides=[2,2]>(x, w)
   }"""
+COLUMN = """
+  <ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]>
+  g (float[2,3] x) => (float[2,2] y) <int64 i = {2}> {
+    c = ai.onnx.ml.ArrayFeatureExtractor(x, i)  y = Concat<axis=1>(c, c)
+  }"""
+FEATURES = """
+  <ir_version: 7, opset_import: ["ai.onnx.ml": 1]>
+  g (float[2,3] x) => (float[2,3] y) {
+    y = ai.onnx.ml.Scaler<offset=[1.0, 2.0, 3.0], scale=[0.5, 1.5, 2.5]>(x)
+  }"""
+LARGEST = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[4,8] x) => (float[4] y) {
+    n = Neg(x)  a = Abs(n)  s = ReduceSum<keepdims=1>(a)  t = Add(n, s)  m = ArgMax<axis=1, keepdims=0>(t)  y = Cast<to=1>(m)
+  }"""
+POSITIONS = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[2,5] x) => (float[2,5] y) <float zero = {0}, int64 a = {1}> {
+    m = Greater(x, zero)  i = Cast<to=7>(m)  c = CumSum(i, a)  y = Cast<to=1>(c)
+  }"""
+HALVES = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[2,6,8] x) => (float[2,12,2] y)
+    <int64[3] s = {2, 12, 4}, int64[1] b = {0}, int64[1] e = {4}, int64[1] a = {2}, int64[1] t = {2}> {
+    r = Reshape(x, s)  y = Slice(r, b, e, a, t)
+  }"""
 
 
 @record(frozen=True, slots=True)
@@ -254,6 +280,35 @@ WITNESSES = (
     Witness("TGT092", "opencv", "OpenCV 4.14.0", "the border of a torus", ("TGT091",)),
     Witness("TGT092", "openvino", "OpenVINO 2026.4.1", "the border of a torus", ("TGT091",)),
     Witness("TGT092", "tract", "tract 0.23.9", "the border of a torus", ("TGT091",)),
+    Witness("TGT068", "tract", "tract 0.23.9", COLUMN),
+    Witness("TGT093", "mnn", "MNN 3.6.1", "a tree of two comparisons"),
+    Witness("TGT093", "onnx2torch", "onnx2torch 1.5.15", "a tree of two comparisons"),
+    Witness("TGT093", "opencv", "OpenCV 4.14.0", "a tree of two comparisons"),
+    Witness("TGT093", "opencv", "OpenCV 5.0.0", "a tree of two comparisons"),
+    Witness("TGT093", "openvino", "OpenVINO 2026.4.1", "a tree of two comparisons"),
+    Witness("TGT093", "tract", "tract 0.23.9", "a tree of two comparisons"),
+    Witness("TGT093", "tvm", "TVM 0.27.0.post1", "a tree of two comparisons"),
+    Witness("TGT093", "rknn", "RKNN 2.5.0", "a tree of two comparisons"),
+    Witness("TGT094", "mnn", "MNN 3.6.1", FEATURES, ("TGT083",)),
+    Witness("TGT094", "opencv", "OpenCV 4.14.0", FEATURES, ("TGT083",)),
+    Witness("TGT094", "opencv", "OpenCV 5.0.0", FEATURES, ("TGT083",)),
+    Witness("TGT094", "openvino", "OpenVINO 2026.4.1", FEATURES, ("TGT083",)),
+    Witness("TGT094", "tract", "tract 0.23.9", FEATURES, ("TGT083",)),
+    Witness("TGT095", "mnn", "MNN 3.6.1", "the trace of each matrix"),
+    Witness("TGT095", "opencv", "OpenCV 4.14.0", "the trace of each matrix", ("TGT096",)),
+    Witness("TGT095", "opencv", "OpenCV 5.0.0", "the trace of each matrix", ("TGT096",)),
+    Witness("TGT096", "opencv", "OpenCV 4.14.0", "sum over the middle, then transpose"),
+    Witness("TGT096", "opencv", "OpenCV 5.0.0", "sum over the middle, then transpose"),
+    Witness("TGT097", "opencv", "OpenCV 5.0.0", "an image halved"),
+    Witness("TGT098", "opencv", "OpenCV 5.0.0", "an excitation"),
+    Witness("TGT099", "mnn", "MNN 3.6.1", "two operands"),
+    Witness("TGT100", "mnn", "MNN 3.6.1", "a column and a row"),
+    Witness("TGT101", "mnn", "MNN 3.6.1", "four operands"),
+    Witness("TGT102", "mnn", "MNN 3.6.1", "four operands"),
+    Witness("TGT103", "opencv", "OpenCV 4.14.0", LARGEST, ("TGT022",)),
+    Witness("TGT104", "tract", "tract 0.23.9", "turned weights"),
+    Witness("TGT105", "tract", "tract 0.23.9", POSITIONS),
+    Witness("TGT106", "tract", "tract 0.23.9", HALVES),
 )
 
 

@@ -1,7 +1,8 @@
 """A repair that consumers check: `fix --target X --ask` goes on, step after step, until they accept the result.
 
 The first result is the result of `fix` without the rules of the target. Each step of the recipe works on the result before it,
-as the command of its name would. The best result is written; of equally good results, the first.
+as the command of its name would. The best result is written; of equally good results, the first. If a consumer
+rejects the first result, no result is written that it computes wrongly: users see an error message, and not wrong outputs.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ class _Result:
     @property
     def accepted(self) -> bool:
         return all(verdict.accepts for verdict in self.verdicts)
+
+    def hides_an_error(self, first: _Result) -> bool:
+        """Whether a consumer that does not run the first result computes other outputs of this one."""
+        return any(old.is_error and new.is_silent_error for old, new in zip(first.verdicts, self.verdicts, strict=True))
 
     @property
     def ranks(self) -> list[int]:
@@ -66,7 +71,9 @@ def repair_and_ask(job: Job, work: Work, outcome: Outcome, repair: Stages, write
             results.append(_Result(path, found, ask_all(consumers, path)))
             if results[-1].accepted:
                 break
-        best = max(results, key=lambda one: one.ranks)  # the first of them
+        best = max(
+            (one for one in results if not one.hides_an_error(results[0])), key=lambda one: one.ranks
+        )  # the first of them
         _take(outcome, best)
         outcome.output = None
         if job.target is None or (job.target == job.path and not outcome.changed):

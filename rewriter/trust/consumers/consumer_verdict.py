@@ -55,6 +55,16 @@ class Verdict:
         return self.state in ("equal", "reads")
 
     @property
+    def is_silent_error(self) -> bool:
+        """Whether the consumer computes other outputs, without an error message."""
+        return self.state == "differs"
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the user of the consumer sees that it does not run the model."""
+        return self.state in STATES[: STATES.index("differs")]
+
+    @property
     def rank(self) -> int:
         """The higher the better."""
         return STATES.index(self.state)
