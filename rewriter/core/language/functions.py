@@ -150,7 +150,7 @@ ones_like(array) -> array                         : ones of the same shape and e
 full_like(array, number|bool) -> array            : one number in the same shape and element type
 cast(array|list|number|bool, dtype) -> array      : in another element type
 to_list(array|list) -> list                       : a one-dimensional constant as a list
-where(array|list|bool, array|list|number, array|list|number) -> array : elements of the second at which the first is true, elsewhere of the third
+where(array|list|bool, array|list|number, array|list|number) -> array : of the second if the first is true, else of the third
 matmul(array, array) -> array                     : matrix product
 inverse(array) -> array                           : inverse of a square matrix
 tile(array|list, int|list) -> array               : repeated along its axes
@@ -167,7 +167,7 @@ glob(string, string) -> bool                      : text matches a pattern, in w
 lower(string) -> string                           : text in lower case
 is_ascii(string) -> bool                          : the text has only ASCII characters
 replace(string, string, string) -> string         : text with every occurrence of one part replaced
-last_part(string, string) -> string               : text after the last occurrence of a separator; all of it if there is no separator
+last_part(string, string) -> string               : text after the last separator; all of it if there is none
 einsum_simple(string) -> bool                     : one or two operands, no ellipsis, no letter twice in an operand
 einsum_perm(string, int) -> ints                  : transposition of an operand that makes the equation a product of matrices
 einsum_unsqueezed(string, int) -> ints            : axes of length 1 to insert into that operand after the transposition
