@@ -53,10 +53,10 @@ def prepared(app: Any, page: str, source: list[str]) -> None:
     text = source[0]
     made = page.startswith(("rules/", "symptoms/"))
     up = r"\.\./\.\./" if made else r"\.\./"
-    if page == "symptoms":
+    if text.startswith("# Error messages: "):
         text = linked(text)
-    if not made:
-        text = re.sub(r"\]\(\.\./rules/[\w-]+/([A-Z]+\d+)_[\w.-]+\)", r"](rules/\1.md)", text)
+    to_rules = "" if page.startswith("rules/") else "../rules/" if made else "rules/"
+    text = re.sub(rf"\[([A-Z]+\d+)\]\({up}rules/[\w-]+/[\w.-]+\)", rf"[\1]({to_rules}\1.md)", text)
     text = re.sub(rf"\]\({up}([^)\s]+)\)", rf"]({REPOSITORY}\1)", text)
     text = re.sub(r"\]\(((?:schema|notebooks)/[^)\s]+|[\w-]+\.(?:json|py))\)", rf"]({REPOSITORY}docs/\1)", text)
     if page == root_doc:

@@ -1,5 +1,5 @@
 """Pages by error message: what the message means, which exporter writes such a model and why, what repairs it, and what to
-do when nothing does. What they say of a cause is the doc comment of the rule, so that it is written once.
+do if no rule does. The text about a cause is the doc comment of the rule, so that it is written once.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from rewriter.core.language.rule import Rule
 
 _NAME = 60  # characters of a message in the name of its page
 _PROMISES = {
-    "exact": "gives the same outputs",
-    "approx": "gives the same outputs within a stated bound",
-    "repair": "gives the outputs of the framework",
+    "exact": "keeps the outputs",
+    "approx": "keeps the outputs within a stated bound",
+    "repair": "makes the outputs those of the framework",
     "lossy": "changes outputs on purpose",
     "interface": "changes inputs or outputs of the model on purpose",
 }
@@ -22,7 +22,7 @@ _LABEL = re.compile(r"(?m)^(Why|Fix|Exporters|Consumers|Guard|Safe because): ")
 
 
 def by_message(rules: Sequence[Rule]) -> dict[str, list[Rule]]:
-    """The rules that answer each message, in the order of the index."""
+    """The rules for each message, in the order of the pages."""
     said: dict[str, list[Rule]] = {}
     for rule in rules:
         for symptom in rule.header.symptoms:
@@ -31,16 +31,16 @@ def by_message(rules: Sequence[Rule]) -> dict[str, list[Rule]]:
 
 
 def page_name(message: str) -> str:
-    """The name of the page of a message; messages that differ in signs only are told apart by a hash."""
+    """The name of the page of a message; a hash distinguishes messages that differ in signs only."""
     words = re.sub(r"[^a-z0-9]+", "-", message.strip().lower()).strip("-")[:_NAME].strip("-")
     return f"{words}-{sha256(message.strip().encode()).hexdigest()[:4]}"
 
 
 def linked(text: str) -> str:
-    """The index of messages with each heading followed by a link to its page, for the site; the pages are not kept in git."""
+    """A list of messages with a link to its own page after each heading. Those pages are on the site, and not in git."""
     return re.sub(
         r"(?m)^## `(.+)`$",
-        lambda found: f"{found[0]}\n\n[What it means and what to do](symptoms/{page_name(found[1])}.md)",
+        lambda found: f"{found[0]}\n\n[What it means and what to do]({page_name(found[1])}.md)",
         text,
     )
 
@@ -55,8 +55,8 @@ def _page(message: str, rules: Sequence[Rule], plain: Callable[[str], str]) -> s
     parts = [f"# `{shown}`"]
     if len(rules) > 1:
         parts.append(
-            f"{len(rules)} defects end in this message. `rewriter check MODEL` tells which one a model has; the command that "
-            "is given for a cause repairs it."
+            f"{len(rules)} defects end in this message. `rewriter check MODEL` reports which one your model has. The "
+            "command below each defect repairs it."
         )
     for rule in rules:
         parts += _cause(rule, plain, alone=len(rules) == 1)
@@ -74,7 +74,7 @@ def _cause(rule: Rule, plain: Callable[[str], str], *, alone: bool) -> list[str]
     if "Exporters" in said:
         parts.append(f"**Who writes it:** {said['Exporters']}")
     if "Consumers" in said:
-        parts.append(f"**Who refuses it:** {said['Consumers']}")
+        parts.append(f"**Who rejects it:** {said['Consumers']}")
     parts.append(f"**What repairs it:** rule [{rule.code}](../rules/{rule.code}.md), which {_PROMISES[rule.kind.name]}:")
     parts.append(f"    rewriter fix net.onnx -o fixed.onnx{_options(rule)}")
     if guard := said.get("Guard") or said.get("Safe because"):
@@ -85,7 +85,7 @@ def _cause(rule: Rule, plain: Callable[[str], str], *, alone: bool) -> list[str]
 
 
 def _options(rule: Rule) -> str:
-    """What makes a rule run that does not run by default."""
+    """The options for a rule that does not run by default."""
     if rule.default:
         return ""
     return f" --target {rule.targets[0]}" if rule.header.on_target else f" --select DEFAULT,{rule.code}"
@@ -100,9 +100,11 @@ def _helpless(rules: Sequence[Rule], message: str) -> str:
         "`rewriter edit net.onnx --batch 1 -o one.onnx` fixes a free batch dimension."
     ]
     if any("mxnet" in rule.exporters for rule in rules):
-        steps.append("`--source net-symbol.json` gives the rules MXNet's own file, which still has what the exporter dropped.")
+        steps.append(
+            "`--source net-symbol.json` lets the rules read MXNet's own file, which still has what the exporter dropped."
+        )
     steps.append(
-        "`rewriter check net.onnx` asks for facts that only the author of the model knows, and names the options that answer."
+        "`rewriter check net.onnx` prints questions about facts that only you may know, with the options that answer them."
     )
     if any(rule.targets for rule in rules):
         steps.append(

@@ -45,7 +45,8 @@ LEAST = 20  # columns that are left for text, however deep it is indented
 def fold(line: str, width: int, hang: int = 4) -> Iterator[str]:
     """The line as lines of at most `width` columns, those after the first indented by `hang` more than it is.
 
-    A word is never broken, so that paths and names can be copied; a word that is longer than a line has its own line. Colour
+    A word is never broken, so that paths and names can be copied, and neither is `axis = 1`; a word that is longer than a line
+    has its own line. Colour
     takes no columns, and a painted text continues over the break.
     """
     if _columns(line) <= width:
@@ -55,7 +56,7 @@ def fold(line: str, width: int, hang: int = 4) -> Iterator[str]:
     deep = len(plain) - len(plain.lstrip(" "))
     indent = " " * max(0, min(deep + hang, width - LEAST))
     now, used, empty = "", 0, True
-    for word in re.findall(r" *\S+ *", line):
+    for word in re.findall(r" *\S+(?: = \S+)* *", line):
         taken = _columns(word.rstrip(" "))
         if not empty and used + taken > width:
             yield now.rstrip(" ")

@@ -103,7 +103,7 @@ def test_the_refusal_of_the_runtime_and_what_answers_it(call: Call) -> None:
     assert done.code == 1
     head, repaired, rule, *_ = done.out.splitlines()
     assert head.startswith(f"{GEMM}: rejected by ONNX Runtime: ") and "rank 2" in head
-    assert repaired == "    repaired by MX001: run `rewriter fix`" and rule.startswith("  MX001 fc1 (Gemm): ")
+    assert repaired == "  repaired by MX001: run `rewriter fix`" and rule.startswith("  MX001 fc1 (Gemm): ")
     assert done.err.startswith("1 model: 1 rejected by ONNX Runtime; 1 finding by 1 rule; ")
     model = json.loads(call("check", GEMM, "--format", "json").out)["models"][0]
     assert (model["status"], model["answers"][0]["rule"]) == ("findings", "MX001")
@@ -116,7 +116,7 @@ def test_a_refused_model_for_which_there_is_no_rule_is_a_finding(call: Call, tmp
     (tmp_path / "my.rules").write_text(DECIDES)
     done = call("check", tmp_path, "--rules", tmp_path)
     assert done.code == 1
-    assert done.out.splitlines()[1:] == ["    no rule repairs this (to write one: docs/first-rule.md)"]
+    assert done.out.splitlines()[1:] == ["  no rule repairs this (to write one: docs/first-rule.md)"]
     assert "\n1 model: 1 rejected by ONNX Runtime; " in done.err
     assert call("check", tmp_path, "--runtime", "no").code == 0
 
@@ -127,7 +127,7 @@ def test_no_rule_answers_for_an_operator_that_onnx_never_had(call: Call, tmp_pat
     onnx.save(onnx.parser.parse_model(model), tmp_path / "net.onnx")
     done = call("check", tmp_path / "net.onnx")
     assert "No Op registered for Foo" in done.out
-    assert done.out.splitlines()[1:] == ["    no rule repairs this (to write one: docs/first-rule.md)"]
+    assert done.out.splitlines()[1:] == ["  no rule repairs this (to write one: docs/first-rule.md)"]
 
 
 def test_a_rule_without_the_operator_of_the_message_is_no_answer(call: Call, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_rule_without_the_operator_of_the_message_is_no_answer(call: Call, tmp
     done = call("check", tmp_path / "net.onnx", "--rules", tmp_path / "my.rules")
     assert "of operator (Neg) in node" in done.out and (
         done.out.splitlines()[-1]
-        == f"    TST001 repairs this message but does not apply; to see why: rewriter why TST001 {tmp_path / 'net.onnx'}"
+        == f"  TST001 repairs this message but does not apply; to see why: rewriter why TST001 {tmp_path / 'net.onnx'}"
     )
     assert done.err.endswith(f"\nnext: rewriter why TST001 {tmp_path / 'net.onnx'}\n")
 
@@ -157,7 +157,7 @@ def test_what_the_runtime_says_of_many_models_is_told_once(call: Call, tmp_path:
     first, _, second, why = done.out.splitlines()
     assert first.startswith(f"{tmp_path / 'a.onnx'}: rejected by ONNX Runtime: Node (fc1) ")
     assert second == f"{tmp_path / 'b.onnx'}: rejected by ONNX Runtime like {tmp_path / 'a.onnx'}"
-    assert why.startswith("    MX001 and MX011 repair this message but do not apply; to see why: rewriter why MX001 ")
+    assert why.startswith("  MX001 and MX011 repair this message but do not apply; to see why: rewriter why MX001 ")
     assert done.code == 1
     again = call("check", tmp_path, "--select", "NONE", "--verbose", "--exit-zero")
     assert (again.code, again.out.count("rejected by ONNX Runtime: ")) == (0, 2)
@@ -235,9 +235,9 @@ def test_a_rule_that_answers_and_is_opt_in_says_how_it_runs(call: Call, tmp_path
         probabilities = Neg(x)  [ZipMap] y = ai.onnx.ml.ZipMap<classlabels_int64s=[0,1]>(probabilities) }"""
     onnx.save(onnx.parser.parse_model(model), tmp_path / "net.onnx")
     asked = call("check", tmp_path / "net.onnx")
-    assert "    SK001 repairs this; it runs when selected: --select DEFAULT,SK001\n" in asked.out
+    assert "  SK001 repairs this; it runs when selected: --select DEFAULT,SK001\n" in asked.out
     assert "\nnext: rewriter fix " in asked.err and " --select DEFAULT,SK001 -o " in asked.err
-    assert "    repaired by SK001: run `rewriter fix`\n" in call("check", tmp_path / "net.onnx", "--select", "SK001").out
+    assert "  repaired by SK001: run `rewriter fix`\n" in call("check", tmp_path / "net.onnx", "--select", "SK001").out
     done = call("fix", tmp_path / "net.onnx", "-o", tmp_path / "fixed.onnx", "--select", "DEFAULT,SK001")
     assert done.code == 0
     assert "still rejected" not in done.out

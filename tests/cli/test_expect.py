@@ -55,14 +55,14 @@ def test_the_numbers_of_the_framework_decide(call: Call, tmp_path: Path) -> None
         "1 model: 1 clean",
         "1 model: 1 not as expected",
     ]
-    assert "    repaired by TST001: run `rewriter fix`" in done[mended].out
+    assert "  repaired by TST001: run `rewriter fix`" in done[mended].out
     assert (
-        "    possibly repaired by TST002, a guess: add `--select DEFAULT,TST002` if its question is answered with yes"
+        "  possibly repaired by TST002, a guess: add `--select DEFAULT,TST002` if its question is answered with yes"
         in done[asked].out
     )
-    assert "    first wrong node: odd (Relu): " in done[asked].out
-    assert "    no rule repairs it" in done[hopeless].out
-    assert "    made wrong by TST001: output 'y' " in done[harmed].out
+    assert "  first wrong node: odd (Relu): " in done[asked].out
+    assert "  no rule repairs it" in done[hopeless].out
+    assert "  made wrong by TST001: output 'y' " in done[harmed].out
 
 
 def test_a_report_has_it(call: Call, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_file_of_another_model_is_said_to_be_one(call: Call, tmp_path: Path) -
     np.savez(tmp_path / "shape.npz", in_0=X, out_0=np.zeros(3, np.float32))
     done = call("check", path, "--expect", tmp_path / "shape.npz")
     assert "output 'y' has another type or shape: float32[4] instead of float32[3]" in done.out
-    assert f"\n    is {tmp_path / 'shape.npz'} of another model? " in done.out
+    assert f"\n  is {tmp_path / 'shape.npz'} of another model? " in done.out
     np.savez(tmp_path / "names.npz", in_0=X, z=X)
     said = f"{tmp_path / 'names.npz'} has no output of {path}: expected an array named out_0 or 'y', found 'in_0', 'z'"
     assert said in call("check", path, "--expect", tmp_path / "names.npz").err

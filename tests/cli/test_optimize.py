@@ -155,9 +155,9 @@ def test_targets_add_their_rules(call: Call, model: Path, tmp_path: Path) -> Non
 
 
 def test_of_a_broken_model_it_says_where_the_repairs_are(call: Call, tmp_path: Path) -> None:
-    """`optimize` asks no repairs, so it cannot tell which of them answers."""
+    """`optimize` runs no repairs, so it cannot print which of them would fire."""
     twice = TEXT.replace("a = Mul", "[same] a = Mul").replace("m = MatMul", "[same] m = MatMul")
     onnx.save(onnx.parser.parse_model(twice), tmp_path / "net.onnx")
     done = call("optimize", tmp_path / "net.onnx", "-o", tmp_path / "small.onnx", "--select", "OPT010")
     assert done.code == 1 and "still rejected by ONNX Runtime: " in done.out
-    assert f"to see the repairs: rewriter check {tmp_path / 'net.onnx'}" in done.out
+    assert f"`rewriter optimize` does not repair it; next: rewriter check {tmp_path / 'net.onnx'}" in done.out

@@ -20,7 +20,7 @@ def test_a_recorded_export(call: Call) -> None:
         "mxnet",
         "by its graph name",
         "ai.onnx 8",
-        "4 of them listed among the inputs",
+        "4 of them are also inputs",
         "Gemm 2",
         "data  float[2,4,9,9]",
     ):

@@ -16,7 +16,7 @@ def test_fires_and_blocked(call: Call) -> None:
     assert done.code == 0
     assert "2 places (Gemm): fires at 1, blocked by an unknown fact at 1" in done.out
     assert "holds: rank(x) > 2" in done.out
-    assert "asked: `where rank(x) > 2` (line 17)\n    found: rank of tensor 'fc1' is unknown\n    help:" in done.out
+    assert "expected: `where rank(x) > 2` (line 17)\n    found:    rank of tensor 'fc1' is unknown\n    help:" in done.out
 
 
 def test_a_condition_and_its_values(call: Call) -> None:

@@ -160,6 +160,14 @@ def test_a_row_for_everything() -> None:
 # --- Markdown ---------------------------------------------------------------------------------------------------------------
 
 
+def test_a_check_has_no_columns_about_results() -> None:
+    assert "| models | with findings | clean | failed | rejected | not checked | |\n" in text_of(
+        report(command="check"), "markdown"
+    )
+    whole = next(csv.DictReader(io.StringIO(text_of(report(model(), command="check"), "csv"), newline="")))
+    assert whole["verdict"] == "rejected"
+
+
 def outside_of_code(text: str) -> str:
     """What Markdown looks into: without fenced blocks and code spans."""
     without = re.sub(r"^(`{3,})diff\n.*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)

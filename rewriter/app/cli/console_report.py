@@ -134,7 +134,7 @@ class ConsoleReport:
         yield f"{style.paint('bold', clean(outcome.path))}: {style.paint('green', what) if outcome.changed else what}{where}"
         yield from outcome_lines(outcome.refusal, outcome.remaining, log, style)
         if outcome.remaining and command == "optimize":
-            yield f"      `rewriter optimize` repairs nothing; to see the repairs: rewriter check {quote(clean(outcome.path))}"
+            yield f"      `rewriter optimize` does not repair it; next: rewriter check {quote(clean(outcome.path))}"
         elif outcome.remaining:
             yield from remaining_lines(self._answers(outcome), outcome.path, log, style)
         counts = command == "optimize" and not self._args.verbose

@@ -94,6 +94,14 @@ def folded(line: str, stream: TextIO, hang: int = 4) -> str:
     return "\n".join(fold(line, terminal_width(stream), hang))
 
 
+def print_page(text: str) -> None:
+    """Prints paragraphs. On a terminal they are as wide as the terminal; indented lines stay as they are."""
+    if sys.stdout.isatty():
+        parts = text.split("\n\n")
+        text = "\n\n".join(p if p.startswith(" ") else folded(" ".join(p.split("\n")), sys.stdout, hang=0) for p in parts)
+    print(text)
+
+
 def terminal_width(stream: TextIO | None) -> int:
     """Columns of the terminal. COLUMNS has priority; 80 if the width is unknown."""
     with contextlib.suppress(ValueError):

@@ -40,16 +40,21 @@ COMMANDS = tuple(command for commands in GROUPS.values() for command in commands
 
 EPILOG = """\
 examples:
-  rewriter check net.onnx                        print the defects of a model, and the rules that repair them
-  rewriter fix net.onnx -o net.fixed.onnx        repair it; rewriter fix exported/ --out repaired/ repairs a folder
-  rewriter plan net.onnx -o plan.toml            decide on each rewrite first, then: rewriter apply plan.toml
-  rewriter optimize net.onnx -o small.onnx       make it smaller and faster
-  rewriter audit net.onnx net.fixed.onnx         check that a result is what its record says
-  rewriter fix --show-settings                   print the settings of a configuration file
+  rewriter check net.onnx                     print the defects and their rules
+  rewriter fix net.onnx -o net.fixed.onnx     repair the model
+  rewriter fix exported/ --out repaired/      repair the models of a folder
+  rewriter plan net.onnx -o plan.toml         decide on each rewrite
+  rewriter optimize net.onnx -o small.onnx    make the model smaller and faster
+  rewriter audit net.onnx net.fixed.onnx      check a result against its record
+  rewriter fix --show-settings                print the settings in effect
 
 `rewriter help COMMAND` explains a command, a rule (MX001) or a message (E103).
 
-exit codes: 0 done or nothing found, 1 findings or something not repaired, 2 bad input, rule or option, 3 internal error
+exit codes:
+  0  done, and no findings
+  1  findings, or a model that is not repaired
+  2  bad input, rule or option
+  3  internal error
 """
 
 

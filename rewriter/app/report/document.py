@@ -501,6 +501,21 @@ COLUMNS: Mapping[str, str] = {
 }
 """The columns: the fields of `TotalsRecord` with their headings."""
 
+CHECK_COLUMNS: Mapping[str, str] = {
+    "models": "models",
+    "changed": "with findings",
+    "unchanged": "clean",
+    "failed": "failed",
+    "refused_before": "rejected",
+    "unjudged": "not checked",
+}
+"""The columns of a check, which writes no results."""
+
+
+def columns_of(report: Report) -> Mapping[str, str]:
+    """The columns that say something about the command of a report."""
+    return CHECK_COLUMNS if report.command == "check" else COLUMNS
+
 
 def facts_of(one: ModelRecord) -> tuple[bool, ...]:
     """Whether a model counts in each column, in their order. It is changed, unchanged or failed. If it was rejected before, it
@@ -516,13 +531,22 @@ def facts_of(one: ModelRecord) -> tuple[bool, ...]:
     return True, changed, not failed and not changed, failed, before, loads, still, differ, bool(one.rolled_back), unjudged
 
 
-def verdict_of(one: ModelRecord) -> str:
+def verdict_of(one: ModelRecord, columns: Mapping[str, str]) -> str:
     """The verdict on a model in a few words: the heading of the first column below that it counts in."""
     holds = dict(zip(COLUMNS, facts_of(one), strict=True))
-    for name in ("failed", "unjudged", "still_refused", "loads_now", "numbers_changed", "rolled_back", "changed"):
-        if holds[name]:
-            return COLUMNS[name]
-    return "unchanged"
+    for name in (
+        "failed",
+        "unjudged",
+        "still_refused",
+        "loads_now",
+        "numbers_changed",
+        "rolled_back",
+        "refused_before",
+        "changed",
+    ):
+        if holds[name] and name in columns:
+            return columns[name]
+    return columns["unchanged"]
 
 
 def _row(group: dict[str, list[int]], name: str) -> list[int]:

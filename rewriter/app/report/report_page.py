@@ -21,13 +21,13 @@ from typing import Any
 
 from rewriter.app.report import svg
 from rewriter.app.report.document import (
-    COLUMNS,
     FileRole,
     ModelRecord,
     Report,
     RuleRecord,
     TotalsRecord,
     by_rule,
+    columns_of,
     ending,
     has_something,
     place_text,
@@ -242,14 +242,14 @@ def _rules(report: Report) -> Iterator[str]:
 
 def _fleet(report: Report) -> Iterator[str]:
     """Counts of models by exporter, folder and rule, and why ONNX Runtime still rejects some."""
-    fleet = report.summary.fleet
+    fleet, columns = report.summary.fleet, columns_of(report)
     yield '<section><h2>At a glance</h2><div class="wide" tabindex="0"><table><thead><tr><th>group</th>'
-    yield "".join(f'<th class="num">{_t(name)}</th>' for name in COLUMNS.values()) + "</tr></thead><tbody>"
-    yield _totals("all", fleet.total)
+    yield "".join(f'<th class="num">{_t(name)}</th>' for name in columns.values()) + "</tr></thead><tbody>"
+    yield _totals("all", fleet.total, columns)
     for word, group in (("exporter", fleet.exporters), ("folder", fleet.folders), ("rule", fleet.rules)):
         if group:
-            yield f'<tr><th colspan="{len(COLUMNS) + 1}">by {word}</th></tr>'
-        yield from (_totals(name, totals) for name, totals in islice(group.items(), LISTED))
+            yield f'<tr><th colspan="{len(columns) + 1}">by {word}</th></tr>'
+        yield from (_totals(name, totals, columns) for name, totals in islice(group.items(), LISTED))
         if len(group) > LISTED:
             yield f'<tr><td class="dim">and {len(group) - LISTED:,} more</td></tr>'
     yield "</tbody></table></div>"
@@ -262,8 +262,8 @@ def _fleet(report: Report) -> Iterator[str]:
     yield "</section>\n"
 
 
-def _totals(name: str, totals: TotalsRecord) -> str:
-    cells = (getattr(totals, column) for column in COLUMNS)
+def _totals(name: str, totals: TotalsRecord, columns: Iterable[str]) -> str:
+    cells = (getattr(totals, column) for column in columns)
     return f'<tr><td class="path">{_t(name)}</td>' + "".join(f'<td class="num">{cell:,}</td>' for cell in cells) + "</tr>"
 
 
@@ -276,7 +276,7 @@ def _models(report: Report) -> Iterator[str]:
         attribute = f' data-model="m{place}"' if has_something(model) else ""
         yield f'<tr data-status="{model.status}"{attribute}><td class="path name">{name}</td>'
         yield f'<td><span class="status {model.status}">{status_text(model.status)}</span></td>'
-        yield f'<td>{verdict_of(model)}</td><td class="num">{sum(model.counts.values()):,}</td>'
+        yield f'<td>{verdict_of(model, columns_of(report))}</td><td class="num">{sum(model.counts.values()):,}</td>'
         yield "".join(f'<td class="wider">{_hash(model, role)}</td>' for role in ("input", "output")) + "</tr>"
     yield "</tbody></table></div></section>\n"
 
@@ -370,12 +370,12 @@ def _firing(firing: Firing, place: int, *, unfolded: bool) -> str:
 
 
 def before_and_after(snapshot: Snapshot) -> str:
-    """Two pictures of one firing, next to each other if there is room for both."""
+    """Two pictures of one firing in one scale, next to each other if there is room for both."""
     parts = []
     for drawing, word in zip(pair(snapshot), ("before", "after"), strict=True):
         picture, width = panel(drawing, word)
-        basis = f"flex-basis:{width * LEAST + 34:.0f}px"
-        parts.append(f'<figure style="{basis}"><figcaption>{word}</figcaption><div>{picture}</div></figure>')
+        room = f"flex:{width:.0f} 1 {width * LEAST + 34:.0f}px"
+        parts.append(f'<figure style="{room}"><figcaption>{word}</figcaption><div tabindex="0">{picture}</div></figure>')
     return f'<div class="pair">{"".join(parts)}</div>'
 
 

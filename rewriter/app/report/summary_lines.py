@@ -68,7 +68,7 @@ def _facts(found: ModelSummary) -> Iterator[tuple[str, str]]:
     yield "ir_version", str(found.ir_version)
     yield "weights", _weights(found.initializers)
     if found.listed:
-        yield "", f"{found.listed} of them listed among the inputs, too"
+        yield "", f"{found.listed} of them are also inputs"
     if found.constants.tensors:
         yield "constants", f"{_weights(found.constants)}, in attributes of nodes"
     yield "typed", counted(found.typed, "intermediate tensor")

@@ -119,11 +119,12 @@ def rejection_lines(
     else:
         yield f"{style.paint('red', 'rejected')} by ONNX Runtime: {clean(refusal)}"
     if firing := [style.paint("cyan", code) for code in answers if code in log.counts]:
-        yield f"    repaired by {', '.join(firing)}{advice}"
+        yield f"  repaired by {', '.join(firing)}{advice}"
     elif log.counts:
-        yield f"    perhaps repaired by {', '.join(sorted(log.counts))}{advice}"
+        possible = [style.paint("cyan", code) for code in sorted(log.counts)]
+        yield f"  perhaps repaired by {', '.join(possible)}{advice}"
     else:
-        yield from (f"    {line}" for line in _advice(answers, path, style))
+        yield from (f"  {line}" for line in _advice(answers, path, style))
 
 
 def _advice(answers: Mapping[str, str], path: str, style: Style) -> Iterator[str]:
@@ -144,23 +145,23 @@ def expectation_lines(found: ExpectationRecord, style: Style) -> Iterator[str]:
         checked = f"({counted(found.outputs, 'output')}, within {TOLERANCE:g} of the largest value)"
         yield f"{style.paint('green', 'output equals')} {clean(found.data)} {checked}"
         if found.after:
-            yield f"    {style.paint('red', 'made wrong')} by {', '.join(found.rules)}: {clean(found.after)}"
+            yield f"  {style.paint('red', 'made wrong')} by {', '.join(found.rules)}: {clean(found.after)}"
         return
     yield f"{style.paint('red', 'does not match')} {clean(found.data)}: {clean(found.before)}"
     if found.is_foreign:
-        yield f"    is {clean(found.data)} of another model? Shapes or types differ, and no rule changes that"
+        yield f"  is {clean(found.data)} of another model? Shapes or types differ, and no rule changes that"
         return
     if found.first:
-        yield f"    first wrong node: {clean(found.first)}"
+        yield f"  first wrong node: {clean(found.first)}"
     if not found.after:
-        yield f"    repaired by {', '.join(found.rules)}: run `rewriter fix`"
+        yield f"  repaired by {', '.join(found.rules)}: run `rewriter fix`"
     elif found.questions:
         for code in found.questions:
             option = f"--select DEFAULT,{code}"
             repaired = f"possibly repaired by {style.paint('cyan', code)}, a guess"
-            yield f"    {repaired}: add `{option}` if its question is answered with yes"
+            yield f"  {repaired}: add `{option}` if its question is answered with yes"
     else:
-        yield "    no rule repairs it"
+        yield "  no rule repairs it"
 
 
 def remaining_lines(answers: Mapping[str, str], path: str, log: Log, style: Style) -> Iterator[str]:

@@ -131,10 +131,10 @@ def _verdict(question: FirstNo | None, style: Style) -> str:
 def _question(question: FirstNo, answer: RuleAnswer, style: Style) -> Iterator[str]:
     line = f" (line {question.line})" if question.line else ""
     at = f", at {clean(question.node)}" if question.node and question.node != answer.node else ""
-    yield f"    {style.paint('bold', 'asked')}: {clean(question.asked)}{line}{at}"
-    yield f"    {style.paint('bold', 'found')}: {clean(question.found)}"
+    yield f"    {style.paint('bold', 'expected')}: {clean(question.asked)}{line}{at}"
+    yield f"    {style.paint('bold', 'found')}:    {clean(question.found)}"
     if question.remedy:
-        yield f"    {style.paint('bold', 'help')}:  {clean(question.remedy)}"
+        yield f"    {style.paint('bold', 'help')}:     {clean(question.remedy)}"
 
 
 def _rest(answers: Sequence[RuleAnswer], style: Style) -> Iterator[str]:
@@ -146,7 +146,7 @@ def _rest(answers: Sequence[RuleAnswer], style: Style) -> Iterator[str]:
         yield f"    {fires} x fires"
     yield from (f"    {times} x {clean(text)}" for text, times in questions.most_common(12))
     if len(questions) > 12:
-        yield f"    and {len(questions) - 12} other questions"
+        yield f"    and {len(questions) - 12} other conditions"
 
 
 def _sort(question: FirstNo) -> str:

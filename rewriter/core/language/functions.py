@@ -79,7 +79,7 @@ name(tensor|node) -> string                       : its name in the model
 op(node) -> string                                : operator name of a matched node
 domain(node) -> string                            : operator domain of a matched node
 has(node, string) -> bool                         : the attribute is written on the node
-metadata(node, string) -> string                  : entry of the node's metadata_props, "" where it has none of this key
+metadata(node, string) -> string                  : entry of the node's metadata_props, "" if it has no entry with this key
 model_metadata(string) -> string                  : entry of the model's metadata_props, likewise
 n_inputs(node) -> int                             : number of inputs, absent ones inside the list included
 n_outputs(node) -> int                            : number of outputs
@@ -92,7 +92,7 @@ source_outputs() -> list                          : names of the tensors that th
 source_nodes() -> list                            : names of all nodes of the framework's own graph
 source_has(node) -> bool                          : the framework's own file describes the node
 in_node_order(list) -> list                       : names of tensors in the order of the nodes that make them; inputs come first
-opset(string?) -> int                             : version that the model imports of a domain; 0 where it imports none
+opset(string?) -> int                             : version that the model imports of a domain; 0 if it imports none
 keeps_meaning(int, string?) -> bool               : no node of the model means something else at this version of the domain
 exporter() -> string                              : name of the program that wrote the model
 exporter_version() -> string                      : its version
@@ -105,7 +105,7 @@ reshape_target(tensor, list) -> ints              : a constant shape for Reshape
 expand_target(tensor, list) -> ints               : a constant shape for Expand that means the same as a computed one
 broadcast(list, list) -> list                     : the shape that two shapes broadcast to
 can_broadcast(list, list) -> bool                 : two shapes broadcast
-default(any, any) -> any                          : the first, or the second where the first is absent
+default(any, any) -> any                          : the first, or the second if the first is absent
 all(array|list|number|bool) -> bool               : every element is true
 any(array|list|number|bool) -> bool               : some element is true
 abs(array|list|number) -> numeric                 : magnitude
@@ -126,11 +126,11 @@ mean(array|list, int|ints?) -> reduced            : mean of all elements, or alo
 min(array|list|number, array|list|number...) -> reduced : least element, or element by element of several values
 max(array|list|number, array|list|number...) -> reduced : greatest element, or element by element of several values
 len(list|array|string|tensors) -> int             : number of items
-range(int, int?, int?) -> ints                    : whole numbers from start (0) to before stop, by step
+range(int, int?, int?) -> ints                    : integers from start (0) to before stop, by step
 sorted(list|array) -> same                        : ascending
 reversed(list|array) -> same                      : back to front
 set(list|array) -> list                           : the distinct items, ascending
-index(list|array, any) -> int                     : position of an item; an error where it is not there
+index(list|array, any) -> int                     : position of an item; an error if the item is not in the list
 count(list|array, any) -> int                     : how often an item occurs
 take(list|array, int|list|array|range, int?) -> same : the items at these positions or in this range; of arrays, along an axis
 without(list, list) -> list                       : the items of the first that are not in the second
@@ -150,7 +150,7 @@ ones_like(array) -> array                         : ones of the same shape and e
 full_like(array, number|bool) -> array            : one number in the same shape and element type
 cast(array|list|number|bool, dtype) -> array      : in another element type
 to_list(array|list) -> list                       : a one-dimensional constant as a list
-where(array|list|bool, array|list|number, array|list|number) -> array : the second where the first is true, else the third
+where(array|list|bool, array|list|number, array|list|number) -> array : of the second if the first is true, else of the third
 matmul(array, array) -> array                     : matrix product
 inverse(array) -> array                           : inverse of a square matrix
 tile(array|list, int|list) -> array               : repeated along its axes
@@ -158,16 +158,16 @@ repeat(array|list, int, int?) -> array            : each element repeated, along
 pad(array|list, list, number?) -> array           : padded with a constant; ONNX order: all begins, then all ends
 flatten(array) -> array                           : one-dimensional
 float(number|string|bool|array) -> float          : as a floating-point number
-int(number|string|bool|array) -> int              : as a whole number, towards zero
+int(number|string|bool|array) -> int              : as an integer, rounded towards zero
 str(any) -> string                                : as text
 startswith(string, string) -> bool                : text begins with
 endswith(string, string) -> bool                  : text ends with
 contains(string|list, any) -> bool                : text or list contains
-glob(string, string) -> bool                      : text fits a pattern, in which `*` is any text and `?` one letter
+glob(string, string) -> bool                      : text matches a pattern, in which `*` is any text and `?` one letter
 lower(string) -> string                           : text in lower case
-is_ascii(string) -> bool                          : no character of the text lies beyond ASCII
+is_ascii(string) -> bool                          : the text has only ASCII characters
 replace(string, string, string) -> string         : text with every occurrence of one part replaced
-last_part(string, string) -> string               : text after the last occurrence of a separator; all of it where there is none
+last_part(string, string) -> string               : text after the last separator; all of it if there is none
 einsum_simple(string) -> bool                     : one or two operands, no ellipsis, no letter twice in an operand
 einsum_perm(string, int) -> ints                  : transposition of an operand that makes the equation a product of matrices
 einsum_unsqueezed(string, int) -> ints            : axes of length 1 to insert into that operand after the transposition
@@ -223,17 +223,17 @@ _FAULTS = (
     ),
     Fault(
         "early_nodes",
-        "nodes that ONNX has not yet in the imported opset, or not for their element types",
+        "nodes that the imported opset does not have yet, or not for their element types",
         "the opset is raised to the first that has them, if no other node means something else there",
     ),
     Fault(
         "old_nodes",
-        "nodes of opsets 1 to 6 that ONNX Runtime does not run, since it begins with a later form of their operators",
+        "nodes of opsets 1 to 6 whose operators ONNX Runtime runs only in a later form",
         "the opset is raised to 7, if no node that is valid there means something else",
     ),
     Fault(
         "lost_opset",
-        "nodes of ONNX's own operators, where the model imports nothing though its format has imports",
+        "nodes of ONNX's own operators in a model that imports no opset though its format has imports",
         "the newest opset of that time is imported, if all that have these nodes mean the same by them",
     ),
     Fault(

@@ -17,7 +17,7 @@ from rewriter.app.cli.options import (
     steps,
     with_words,
 )
-from rewriter.app.cli.output import answer, answer_json, print_line, print_message, progress, style_of
+from rewriter.app.cli.output import answer, answer_json, print_line, print_message, print_page, progress, style_of
 from rewriter.core.errors import RewriterError, install
 from rewriter.workbench.style import clean, counted
 
@@ -167,7 +167,8 @@ def explain(args: argparse.Namespace) -> int:
         pages = [{"code": code, "title": known[code].title, **({"text": text} if text else {})} for code, text in texts.items()]
         answer_json(args, {"pages": pages})
     else:
-        print("\n".join(text or f"{code}  {known[code].title}" for code, text in texts.items()))
+        for code, text in texts.items():
+            print_page(text) if text else print_line(f"{code}  {known[code].title}", hang=6)
     return 0
 
 
@@ -187,7 +188,7 @@ def help(args: argparse.Namespace) -> int:
     elif args.word in COMMANDS:
         make_parser([args.word]).commands.choices[args.word].print_help()
     elif args.word.upper() in message_pages.message_pages():
-        print(message_pages.explain(args.word))
+        print_page(message_pages.explain(args.word))
     else:
         _print_rule(args.word, COMMANDS)
     return 0

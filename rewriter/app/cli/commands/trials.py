@@ -346,6 +346,6 @@ def _show(args: argparse.Namespace, verdicts: list[Verdict], rules: RuleSet) -> 
         status: sum(verdict.status == status for verdict in verdicts) for status in ("tested", "counterexample", "unverified")
     }
     locked = sum(verdict.locked for verdict in verdicts)
-    totals = ", ".join(f"{number} {status}" for status, number in counts.items())
+    totals = ", ".join(f"{n} {name}{'s' if name == 'counterexample' and n != 1 else ''}" for name, n in counts.items())
     print_message(f"{counted(len(verdicts), 'rule')}: {totals}" + (f" ({locked} by lock)" if locked else ""))
     return code

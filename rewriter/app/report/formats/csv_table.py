@@ -10,9 +10,9 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from rewriter.app.report.document import ModelRecord, Report, verdict_of
+from rewriter.app.report.document import ModelRecord, Report, columns_of, verdict_of
 from rewriter.core.log import Blocked, Change, Firing, Question, RolledBack, Suppressed
 from rewriter.workbench.style import clean
 
@@ -51,7 +51,7 @@ def report_pieces(report: Report) -> Iterator[str]:
     writer = csv.DictWriter(text, COLUMNS, restval="", quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     writer.writeheader()
     for model in report.models:
-        for row in _rows(model):
+        for row in _rows(model, columns_of(report)):
             cells = {"model": model.path, "status": model.status, **row}
             writer.writerow({name: cell(value) for name, value in cells.items()})
         yield text.getvalue()
@@ -66,11 +66,11 @@ def cell(text: str) -> str:
     return f"'{shown}" if shown.lstrip()[:1] and shown.lstrip()[0] in FORMULAS else shown
 
 
-def _rows(model: ModelRecord) -> Iterator[dict[str, str]]:
+def _rows(model: ModelRecord, columns: Mapping[str, str]) -> Iterator[dict[str, str]]:
     yield {
         "entry": "model",
         "rule": " ".join(model.counts),
-        "verdict": verdict_of(model),
+        "verdict": verdict_of(model, columns),
         "reason": model.error or model.refused or "; ".join(model.unjudged),
         "exporter": model.exporter or "",
         "folder": os.path.dirname(model.path) or ".",

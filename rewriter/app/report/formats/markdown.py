@@ -7,16 +7,16 @@ image, a heading or a mention.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from rewriter.app.report.document import (
-    COLUMNS,
     ModelRecord,
     Report,
     TotalsRecord,
     by_rule,
     change_lines,
+    columns_of,
     ending,
     has_something,
     place_text,
@@ -67,13 +67,13 @@ def _totals(report: Report) -> Iterator[str]:
 
 
 def _fleet(report: Report) -> Iterator[str]:
-    fleet = report.summary.fleet
+    fleet, columns = report.summary.fleet, columns_of(report)
     yield ""
-    yield f"| {' | '.join(COLUMNS.values())} | |"
-    yield f"|{'---:|' * len(COLUMNS)}---|"
-    yield _row("all", fleet.total)
+    yield f"| {' | '.join(columns.values())} | |"
+    yield f"|{'---:|' * len(columns)}---|"
+    yield _row("all", fleet.total, columns)
     for group in (fleet.exporters, fleet.folders, fleet.rules):
-        yield from (_row(name, totals) for name, totals in islice(group.items(), MODELS))
+        yield from (_row(name, totals, columns) for name, totals in islice(group.items(), MODELS))
     if fleet.reasons:
         yield ""
     for one in fleet.reasons[:LISTED]:
@@ -82,8 +82,8 @@ def _fleet(report: Report) -> Iterator[str]:
         yield f"  {code_span(one.reason)}, repaired by {answers}"
 
 
-def _row(name: str, totals: TotalsRecord) -> str:
-    cells = " | ".join(f"{getattr(totals, column):,}" for column in COLUMNS)
+def _row(name: str, totals: TotalsRecord, columns: Iterable[str]) -> str:
+    cells = " | ".join(f"{getattr(totals, column):,}" for column in columns)
     return f"| {cells} | {code_span(name, table=True)} |"
 
 

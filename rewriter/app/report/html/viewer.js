@@ -154,8 +154,9 @@ class Pane {
     if (box.label && this.scale >= READABLE) this.note(context, box.label, box.x, box.y + box.height + 13, c.dim);
   }
   note(context, text, x, y, ink) { // below or above a box; lines do not run through it
-    context.font = SMALL; context.textAlign = "center"; context.lineWidth = 4; context.lineJoin = "round";
-    context.strokeStyle = this.page.colors.bg; context.strokeText(text, x, y);
+    context.font = SMALL; context.textAlign = "center";
+    const { width } = context.measureText(text);
+    context.fillStyle = this.page.colors.bg; context.fillRect(x - width / 2 - 3, y - 9, width + 6, 12);
     context.fillStyle = ink; context.fillText(text, x, y);
   }
   paintStubs(context, from, to) { // edges over many layers: where they go, in words
@@ -302,7 +303,7 @@ class Page {
         groups.set(key, group).get(key).marks.push(mark);
       }
     const tags = [...groups.values()].map(({ status, rule, marks }) => el("span", { className: `tag ${status}` }, `${marks.length.toLocaleString()} ${rule || status}`));
-    if (tags.length || DATA.models.length > 1) this.panel.append(el("h2", {}, "marked nodes"), el("p", { className: "tags" }, ...(tags.length ? tags : ["no node differs"])));
+    if (tags.length || DATA.models.length > 1) this.panel.append(el("h2", {}, DATA.models.length > 1 ? "different nodes" : "marked nodes"), el("p", { className: "tags" }, ...(tags.length ? tags : ["no node differs"])));
     for (const { status, rule, text, marks } of groups.values()) {
       this.panel.append(el("p", {}, el("span", { className: `tag ${status}` }, rule || status), ` ${text}`), el("ul", { className: "list" }, ...marks.slice(0, HITS).map(({ pane, g, n }) => this.jump(pane, g, n))));
       if (marks.length > HITS) this.panel.append(el("p", { className: "dim" }, `and ${(marks.length - HITS).toLocaleString()} more; press n for the next`));

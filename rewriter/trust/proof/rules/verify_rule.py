@@ -305,7 +305,8 @@ def _conclude_repair(rule: Rule, tally: _Tally, verdict: Verdict) -> None:
     if parted and not verdict.recorded and rule.header.unverified is None and tally.agreed >= _MOST_PARTED * parted:
         _refute(rule, tally.parted[0], verdict, lambda trial: trial.status == CHANGED or trial.agreed is False)
     elif verdict.recorded:
-        verdict.why = f"{repaired} rejected and then loaded; {len(verdict.recorded)} recorded exports repaired"
+        exports = "1 recorded export" if len(verdict.recorded) == 1 else f"{len(verdict.recorded)} recorded exports"
+        verdict.why = f"{repaired} rejected and then loaded; {exports} repaired"
     elif parted > otherwise:
         _leave_open(
             rule, verdict, f"it changes outputs ({parted} of {tally.samples}) and no recorded export shows the correct ones"
