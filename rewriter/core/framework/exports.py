@@ -47,7 +47,7 @@ _contrib_AdaptiveAvgPooling2D: GlobalAveragePool AveragePool
 _contrib_BilinearResize2D: Resize Upsample
 _contrib_ROIAlign: RoiAlign Where Mul
 _contrib_box_decode: Concat
-_contrib_box_nms: ScatterND Reshape
+_contrib_box_nms: NonMaxSuppression ScatterND Reshape
 _contrib_div_sqrt_dim: Div
 _contrib_interleaved_matmul_selfatt_qk _contrib_interleaved_matmul_selfatt_valatt: MatMul Reshape
 _div_scalar _rdiv_scalar elemwise_div broadcast_div: Div
