@@ -34,6 +34,7 @@ HOMES: Mapping[str, tuple[str, str]] = {
     "unused_imports": ("declarations", "drop_imports"),
     "misdeclared_tensors": ("declarations", "declare_inner"),
     "misdeclared_outputs": ("declarations", "declare_outputs"),
+    "misdeclared_maps": ("declarations", "declare_maps"),
     "listed_initializers": ("declarations", "unlist_initializers"),
 }
 """The module of `model_faults` that has each fault of the table `FAULTS`: a function of the fault's name finds the fault, the

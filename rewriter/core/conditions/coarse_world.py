@@ -15,6 +15,7 @@ from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, DType, Failure
 from rewriter.core.conditions.world import BODIES, Implementation, prepared
 from rewriter.core.language import ast, schema
 from rewriter.core.language.cache.operator_table import ANY, Table, begun, union
+from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.functions import FUNCTIONS as DECLARED
 from rewriter.core.language.operator_traits import OLD_KERNELS, SETTLED
 from rewriter.core.onnxfile.census import OPAQUE, VECTOR, Body, Census, NodeKind
@@ -94,6 +95,11 @@ def no_branch_inputs(census: Census, table: Table) -> bool:
     return not any(kind.op == "If" and any(inner.inputs for inner in kind.bodies.values()) for kind in census.kinds)
 
 
+def no_misdeclared_maps(census: Census, table: Table) -> bool:
+    """No input of the model has double precision."""
+    return not any(dtype == DTYPES["double"] for _, dtype in census.graph.inputs)
+
+
 FAULT_IS_RULED_OUT: Mapping[str, Callable[[Census, Table], bool]] = {
     "repeated_nodes": no_repeated_nodes,
     "repeated_tensors": no_repeated_tensors,
@@ -103,6 +109,7 @@ FAULT_IS_RULED_OUT: Mapping[str, Callable[[Census, Table], bool]] = {
     "branch_inputs": no_branch_inputs,
     "old_nodes": no_old_nodes,
     "lost_opset": no_lost_opset,
+    "misdeclared_maps": no_misdeclared_maps,
 }
 """For the name of a fault, whether the model surely does not have it. Faults that are missing here may always occur."""
 

@@ -58,7 +58,7 @@ def declared_type(tensor: gs.Tensor) -> TensorType:
         return TensorType(elem_type(tensor), static_shape(tensor))
     for info in getattr(tensor, "infos", ()):
         if info.type.WhichOneof("value") == kind:
-            return decode(_without_lengths(info.type).SerializeToString())
+            return decode(_without_lengths(info.type, dtype_number(tensor.dtype)).SerializeToString())
     dtype = dtype_number(tensor.dtype)
     if kind == "sequence_type" and dtype is not None:
         proto = onnx.TypeProto()
@@ -67,8 +67,8 @@ def declared_type(tensor: gs.Tensor) -> TensorType:
     return UNKNOWN_TYPE
 
 
-def _without_lengths(kind: onnx.TypeProto) -> onnx.TypeProto:
-    """A type of sequences, optionals or maps; no runtime checks the lengths of the tensors inside."""
+def _without_lengths(kind: onnx.TypeProto, dtype: int | None) -> onnx.TypeProto:
+    """A type of sequences, optionals or maps, with tensors of `dtype` inside if it is known; runtimes do not check lengths."""
     result = onnx.TypeProto()
     result.CopyFrom(kind)
     inner = result
@@ -76,6 +76,7 @@ def _without_lengths(kind: onnx.TypeProto) -> onnx.TypeProto:
         inner = inner.map_type.value_type if name == "map_type" else getattr(inner, name).elem_type
     if name in ("tensor_type", "sparse_tensor_type"):
         getattr(inner, name).ClearField("shape")
+        getattr(inner, name).elem_type = dtype or getattr(inner, name).elem_type
     return result
 
 

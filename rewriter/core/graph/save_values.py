@@ -19,6 +19,7 @@ from rewriter.core.graph.values import (
     constant_array,
     declared,
     elem_type,
+    elements_of,
     plain_dim,
     same_shape,
 )
@@ -150,7 +151,7 @@ def _retype(message: onnx.TypeProto, said: Declared, now: Declared) -> None:
         said = Declared(0, None, kind)
     target: Any = getattr(message, kind)
     if kind == "sequence_type":
-        target = target.elem_type.tensor_type
+        target = elements_of(target)
     elif kind not in ("tensor_type", "sparse_tensor_type"):
         return
     if now.elem_type and now.elem_type != said.elem_type:

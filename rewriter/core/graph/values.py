@@ -303,7 +303,7 @@ def declared(infos: tuple[onnx.ValueInfoProto, ...]) -> Declared:
         kind = one
         message = getattr(info.type, one)
         if one == "sequence_type":
-            message = message.elem_type.tensor_type  # as in graphsurgeon: the type of the elements
+            message = elements_of(message)
         elif one not in ("tensor_type", "sparse_tensor_type"):
             continue
         result.elem_type = result.elem_type or max(message.elem_type, 0)
@@ -311,6 +311,12 @@ def declared(infos: tuple[onnx.ValueInfoProto, ...]) -> Declared:
             result.shape = [_dim(dim) for dim in message.shape.dim]
     result.kind = kind or "tensor_type"
     return result
+
+
+def elements_of(sequence: Any) -> Any:
+    """The tensor type of a sequence's elements, as in graphsurgeon; if they are maps, of the values in the maps."""
+    element = sequence.elem_type
+    return (element.map_type.value_type if element.HasField("map_type") else element).tensor_type
 
 
 def _dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:

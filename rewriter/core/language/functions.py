@@ -255,6 +255,11 @@ _FAULTS = (
         interface=True,
     ),
     Fault(
+        "misdeclared_maps",
+        "outputs of ZipMap whose declared maps hold values of double precision, in a model with inputs of double precision",
+        "they are declared with single precision, which ZipMap returns",
+    ),
+    Fault(
         "copied_initializers",
         "initializers of 256 bytes or more that hold the same as an earlier one",
         "the earlier one is used in their place",

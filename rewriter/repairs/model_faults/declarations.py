@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
@@ -18,8 +19,9 @@ from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.save import newest_import
 from rewriter.core.graph.scopes import Scope
+from rewriter.core.graph.values import elem_type
 from rewriter.core.language import schema
-from rewriter.core.onnxfile.tensors import Dim, gs_dtype
+from rewriter.core.onnxfile.tensors import Dim, dtype_number, gs_dtype
 from rewriter.core.rewriting.model_edits import set_opset
 from rewriter.core.rewriting.stale_types import agrees, declares_inner
 from rewriter.core.rewriting.transaction import Refused, Rewriting
@@ -218,6 +220,28 @@ def _outputs(context: Context) -> Iterator[tuple[gs.Tensor, Shape]]:
         wanted = tuple(is_now if is_now is not None else was for was, is_now in zip(declared, found, strict=True))
         if wanted != declared:
             yield tensor, wanted
+
+
+def misdeclared_maps(context: Context) -> list[str]:
+    return [tensor.name for tensor in _maps(context)]
+
+
+def declare_maps(rewriting: Rewriting) -> None:
+    for tensor in list(_maps(rewriting.context)):
+        rewriting.edits.correct_type(tensor, gs_dtype(onnx.TensorProto.FLOAT), tensor.shape)
+
+
+def _maps(context: Context) -> Iterator[gs.Variable]:
+    """Outputs that a ZipMap returns and that declare maps of double precision, in models with such an input."""
+    graph = context.index.graph
+    if not any(elem_type(tensor) == onnx.TensorProto.DOUBLE for tensor in graph.inputs):
+        return  # the census of a model shows its inputs, and not what the maps hold
+    for tensor in graph.outputs:
+        node = context.index.producer(tensor)
+        if node is None or operator_key(node) != ("ai.onnx.ml", "ZipMap") or not isinstance(tensor, gs.Variable):
+            continue
+        if tensor.type == "sequence_type" and dtype_number(tensor.dtype) == onnx.TensorProto.DOUBLE:
+            yield tensor
 
 
 def _without_declaration(context: Context, tensor: gs.Variable) -> Any:

@@ -116,7 +116,7 @@ def _mentions(rule: ast.Rule) -> bool:
 
 
 DECLARED = frozenset({"declared_dtype", "declared_rank", "declared_shape"})
-MISDECLARED = frozenset({"misdeclared_tensors", "misdeclared_outputs"})
+MISDECLARED = frozenset({"misdeclared_tensors", "misdeclared_outputs", "misdeclared_maps"})
 SHAPE_FUNCTIONS = frozenset({"shape", "rank", "dim", "size", "broadcast", "can_broadcast"})
 BROADCASTING = of_form("broadcast", "sloped", "expand")
 

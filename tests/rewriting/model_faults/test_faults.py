@@ -208,3 +208,23 @@ def test_functions_of_two_versions_of_a_domain_are_not_both_written_out() -> Non
     model, _ = fixed(text, "HYG032")
     assert [node.op_type for node in model.graph.node] == ["Foo", "G", "Foo"]
     assert {entry.domain: entry.version for entry in model.opset_import} == {"": 13, "l": 2, "k": 1}
+
+
+def test_maps_keep_their_keys_when_their_values_are_declared_as_floats() -> None:
+    before = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 13, "ai.onnx.ml": 1]>
+        g (double[2,2] x) => (seq(map(string, double)) y) {
+          p = Cast<to=1>(x)
+          y = ai.onnx.ml.ZipMap<classlabels_strings=["no", "yes"]>(p)
+        }"""
+    )
+    before.graph.output[0].doc_string = "chances"
+    model = Model.from_proto(before)
+    sklearn = load_rules([Path(__file__).parents[3] / "rules" / "sklearn"])
+    log = run(model.graph, sklearn.select(["SK032"]), Knowledge(overridable=model.overridable))
+    result = model.to_proto()
+    maps = result.graph.output[0].type.sequence_type.elem_type.map_type
+    assert len(log.firings) == 1
+    assert maps.key_type == onnx.TensorProto.STRING and maps.value_type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+    assert result.graph.output[0].doc_string == "chances"
+    assert onnxruntime.InferenceSession(result.SerializeToString()).run(None, {"x": np.eye(2)})[0][0] == {"no": 1.0, "yes": 0.0}
