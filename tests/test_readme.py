@@ -87,7 +87,7 @@ def test_what_the_first_command_writes_is_not_for_git() -> None:
 
 def test_how_many_tests_there_are(request: pytest.FixtureRequest) -> None:
     """The number is that of the last line of pytest, rounded down; a run of a part cannot say."""
-    (said,) = re.findall(r"more than ([\d,]+)00 and take \d+ minutes", README)
+    (said,) = re.findall(r"More than ([\d,]+)00 tests take \d+ minutes", README)
     count = len(request.session.items)
     files = {item.path for item in request.session.items}
     if len(files) < len([*(ROOT / "tests").rglob("test_*.py")]) - 2 or request.config.option.keyword:  # two may skip as a whole

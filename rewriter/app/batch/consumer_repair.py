@@ -103,12 +103,12 @@ def _results(job: Job, work: Work, outcome: Outcome, repair: Stages, folder: Pat
             yield path, done
 
 
-def _do(step: Planned, path: str, made: str, work: Work, repair: Stages) -> Outcome | None:
+def _do(step: Planned, path: str, target: str, work: Work, repair: Stages) -> Outcome | None:
     """Takes a step. Returns None if it changes nothing. Raises RewriterError."""
     found = Outcome(path)
     if step.rules is not None:
         rewriting = replace(work.rewriting, rules=step.rules, tidy=work.rewriting.tidy or step.action == "optimize")
-        repair(Job(path, made), replace(work, rewriting=rewriting, reading=Reading(source="none")), found)
+        repair(Job(path, target), replace(work, rewriting=rewriting, reading=Reading(source="none")), found)
         return found if found.changed else None
     from rewriter.workbench.surgery.finish import Checks
     from rewriter.workbench.surgery.float_type import in_type
@@ -122,23 +122,23 @@ def _do(step: Planned, path: str, made: str, work: Work, repair: Stages) -> Outc
         surgery = reversioned(source, int(value), oldest_ir(int(value)), checks=checks)
     else:
         surgery = in_type(source, value, checks=checks)
-    surgery.save(Path(made))
+    surgery.save(Path(target))
     return found
 
 
-def _joined(done: Outcome, found: Outcome, action: str) -> Outcome:
+def _joined(done: Outcome, outcome: Outcome, action: str) -> Outcome:
     """The outcome of a further step, with the steps before it."""
     assert done.log is not None
     log = replace(done.log, notes=list(done.log.notes))
-    if found.log is not None:
+    if outcome.log is not None:
         count = len(log.firings)
         more = [
             replace(one, number=one.number + count, parents=tuple(parent + count for parent in one.parents))
-            for one in found.log.firings
+            for one in outcome.log.firings
         ]
-        log = replace(log, firings=[*log.firings, *more], rolled_back=[*log.rolled_back, *found.log.rolled_back])
-    remaining = found.remaining if found.log is not None else done.remaining
-    return replace(done, log=log, remaining=remaining, steps=(*done.steps, action), tidied=done.tidied + found.tidied)
+        log = replace(log, firings=[*log.firings, *more], rolled_back=[*log.rolled_back, *outcome.log.rolled_back])
+    remaining = outcome.remaining if outcome.log is not None else done.remaining
+    return replace(done, log=log, remaining=remaining, steps=(*done.steps, action), tidied=done.tidied + outcome.tidied)
 
 
 def _take(outcome: Outcome, best: _Result) -> None:

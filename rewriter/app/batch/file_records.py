@@ -47,17 +47,17 @@ SETTLED = 2_000_000_000
 """Nanoseconds after a change in which a second change may not change the times of a file: clocks are coarse."""
 
 
-def _settled(found: os.stat_result) -> Stat:
+def _settled(status: os.stat_result) -> Stat:
     """The state of a file that others write. If the file has just changed, a state that no later state equals."""
     import time
 
-    size, changed, noted, number = stat_of(found)
+    size, changed, noted, number = stat_of(status)
     return size, changed, noted if time.time_ns() - noted > SETTLED else 0, number
 
 
-def stat_of(found: os.stat_result) -> Stat:
+def stat_of(status: os.stat_result) -> Stat:
     """The values by which two states of a file differ."""
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def stamps_of(
@@ -97,9 +97,9 @@ def data_stamp(role: StampRole, folder: Path, location: str) -> FileStamp:
         return FileStamp(role, location, None, None)
 
 
-def read_stamp(path: str, data: bytes, found: os.stat_result) -> FileStamp:
+def read_stamp(path: str, data: bytes, status: os.stat_result) -> FileStamp:
     """The stamp of a model whose bytes were just read."""
-    return FileStamp("input", path, sha256(data).hexdigest(), _settled(found))
+    return FileStamp("input", path, sha256(data).hexdigest(), _settled(status))
 
 
 def copied_stamp(of: FileStamp, path: str) -> FileStamp:

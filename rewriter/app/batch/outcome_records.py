@@ -179,10 +179,10 @@ def earlier_record(job: Job, entry: Entry) -> ModelRecord:
     )
 
 
-def skipped_records(found: Mapping[tuple[Skipped, ...], int]) -> Iterator[SkippedRecord]:
+def skipped_records(counts: Mapping[tuple[Skipped, ...], int]) -> Iterator[SkippedRecord]:
     """The rules that were not tried, why, and on how many models: models of one exporter and opset skip the same rules."""
     models: Counter[tuple[str, str]] = Counter()
-    for skipped, count in found.items():
+    for skipped, count in counts.items():
         for one in skipped:
             models[one.rule, one.reason.replace(f" {one.rule} ", " a rule ")] += count
     rules: dict[tuple[str, int], list[str]] = {}

@@ -133,7 +133,7 @@ def _asks_elsewhere(job: Job, work: Work) -> bool:
     return source != "none" and (source != "auto" or find(job.path) is not None)
 
 
-def _verdict(job: Job, work: Work, forecast: Forecast, data: bytes, found: os.stat_result, *, large: bool) -> Verdict | None:
+def _verdict(job: Job, work: Work, forecast: Forecast, data: bytes, status: os.stat_result, *, large: bool) -> Verdict | None:
     census = forecast.census
     exporter = _exporter(census)
     if exporter.name in SOURCE_FILES and work.reading.source != "none":
@@ -144,8 +144,8 @@ def _verdict(job: Job, work: Work, forecast: Forecast, data: bytes, found: os.st
     if log is None:
         return None
     constant = _constant_inputs(census, exporter, work.reading)
-    verdict = Verdict(None if large else data, found, log, str(exporter), constant)
-    if work.checking.runtime == "auto" and not _is_checked(work, verdict, census, data, found.st_size):
+    verdict = Verdict(None if large else data, status, log, str(exporter), constant)
+    if work.checking.runtime == "auto" and not _is_checked(work, verdict, census, data, status.st_size):
         return None  # a runtime may reject it although no rule fires
     writes = job.target is not None and job.target != job.path
     if writes and census.refers and (work.notes.journal or not _beside(job)):
@@ -245,7 +245,7 @@ def _beside(job: Job) -> bool:
     return os.path.realpath(os.path.dirname(job.path) or ".") == os.path.realpath(os.path.dirname(job.target) or ".")
 
 
-def copy(job: Job, work: Work, outcome: Outcome, data: bytes | None, found: os.stat_result) -> None:
+def copy(job: Job, work: Work, outcome: Outcome, data: bytes | None, status: os.stat_result) -> None:
     """Writes the model to its target, and notes both files if the work requires it.
 
     Args:
@@ -253,7 +253,7 @@ def copy(job: Job, work: Work, outcome: Outcome, data: bytes | None, found: os.s
         work: whether the target may be replaced.
         outcome: gets the output and the notes.
         data: the bytes that were read; None if the model is large and is copied from the file.
-        found: the file as it was when it was read.
+        status: the file as it was when it was read.
 
     Raises:
         RewriterError: the target may not be replaced or written, or the file was changed meanwhile.
@@ -265,17 +265,17 @@ def copy(job: Job, work: Work, outcome: Outcome, data: bytes | None, found: os.s
         from rewriter.app.batch.journal import write_result
 
         if work.notes.stamped and not outcome.stamps:
-            outcome.stamps.append(read_stamp(job.path, data, found))
+            outcome.stamps.append(read_stamp(job.path, data, status))
         write_result(job, work, outcome, data)
         return
-    _copy_large(Path(job.path), Path(job.target), found, force=work.writing.replaces(job))
+    _copy_large(Path(job.path), Path(job.target), status, force=work.writing.replaces(job))
     outcome.output = job.target
     if work.notes.stamped:
         read = file_stamp("input", job.path)
         outcome.stamps += [read, copied_stamp(read, job.target)]
 
 
-def _copy_large(source: Path, target: Path, found: os.stat_result, *, force: bool) -> None:
+def _copy_large(source: Path, target: Path, status: os.stat_result, *, force: bool) -> None:
     from rewriter.core.onnxfile.write import make_folder, transfer
 
     make_folder(target.parent)
@@ -283,9 +283,9 @@ def _copy_large(source: Path, target: Path, found: os.stat_result, *, force: boo
     try:
 
         def fill(descriptor: int) -> None:
-            transfer(opened, 0, found.st_size, descriptor)
+            transfer(opened, 0, status.st_size, descriptor)
             now = os.fstat(opened)
-            if (now.st_size, now.st_mtime_ns) != (found.st_size, found.st_mtime_ns):
+            if (now.st_size, now.st_mtime_ns) != (status.st_size, status.st_mtime_ns):
                 raise RewriterError(f"{source} changed while rewriter was working on it; run the command again")
 
         write_file(target, fill, force)

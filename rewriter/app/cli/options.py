@@ -291,7 +291,7 @@ OPTIONS: dict[str, Option] = {
         "configuration (default: rewriter.toml, or pyproject.toml with [tool.rewriter], here or in a folder above)", "FILE"
     ),
     "no-config": _flag("use no configuration file"),
-    "show-settings": _flag("print each setting and its origin, and do nothing else"),
+    "show-settings": _flag("print each setting and its origin, and exit"),
     # limits, and the processes that do the work
     "jobs": Option("number of models processed at once, each in a process (default: 1)", "N", type=count),
     "scheduler": Option("process the models on a Dask cluster: dask://HOST:PORT, or local", "WHERE"),
@@ -323,11 +323,11 @@ OPTIONS: dict[str, Option] = {
         [],
     ),
     "exit-zero": _flag("exit with 0 instead of 1 if there are findings or models still rejected"),
-    "verbose": _flag("also list models with nothing to report"),
+    "verbose": _flag("also list models without findings and changes"),
     "diff": _flag("also print the differences of the result, as `rewriter diff` does"),
     "profile": _flag("also print the time of each stage and each rule"),
     "nodes": _flag("also print a line for each node"),
-    "all": _flag("also print the counts of rules with nothing to report"),
+    "all": _flag("also print the counts of rules without findings"),
     "pedantic": _flag("also report what cannot be decided"),
     "limit": Option("number of places shown in full (default: 10); JSON has all", "N", default=10, type=count),
     # where results go
@@ -338,8 +338,8 @@ OPTIONS: dict[str, Option] = {
     "skip-existing": _flag("skip models whose result exists"),
     "resume": _flag("continue an interrupted run with the same --out"),
     "update": _flag(
-        "process only models for which --out is not up to date: the model, its source file, rules, options or version "
-        "changed. Results whose model is gone are removed"
+        "process only models that changed since their result in --out was written, or whose source file, rules, options "
+        "or version changed; remove results whose model is gone"
     ),
     "journal": Option(
         "journal file for --resume and --update (default: DIR.journal.jsonl next to --out)",
@@ -350,7 +350,7 @@ OPTIONS: dict[str, Option] = {
     "keep-partial": _flag(
         "if the time limit ends the run, write the result of the rewrites so far, and record how many there were"
     ),
-    "tidy": _switch("also remove nodes, initializers and imports that nothing uses"),
+    "tidy": _switch("also remove unused nodes, initializers and imports"),
     "verify": _switch(
         "also run each model before and after, and roll back rewrites that change outputs that their rules promise to keep"
     ),

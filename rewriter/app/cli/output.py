@@ -55,11 +55,11 @@ def answer(args: Namespace, printout: Printout, code: int = 0) -> int:
     return code
 
 
-def answer_json(args: Namespace, found: Mapping[str, Any]) -> None:
+def answer_json(args: Namespace, fields: Mapping[str, Any]) -> None:
     """Prints the findings of a command as JSON, after the fields that all commands share."""
     from rewriter.app.report.printout import dumps
 
-    print(dumps({"schema": 1, "command": args.command, **found}))
+    print(dumps({"schema": 1, "command": args.command, **fields}))
 
 
 def check_stdout() -> None:

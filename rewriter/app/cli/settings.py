@@ -46,11 +46,11 @@ def _suppressing(work: Work, suppress: tuple[Suppression, ...]) -> Work:
     return replace(work, rewriting=replace(work.rewriting, suppress=suppress))
 
 
-def _variant(work: Work, args: argparse.Namespace, found: Configuration, tables: tuple[bool, ...]) -> Work:
+def _variant(work: Work, args: argparse.Namespace, configuration: Configuration, tables: tuple[bool, ...]) -> Work:
     values = {
         name: (getattr(args, name.replace("-", "_")), "") for name in ("select", "ignore", "set", "source", "constant-inputs")
     }
-    for table, holds in zip(found.per_path, tables, strict=True):
+    for table, holds in zip(configuration.per_path, tables, strict=True):
         for name, value in table.values.items() if holds else ():
             if name == "set":
                 values[name] = [*values[name][0], *value.value], value.origin
@@ -148,9 +148,9 @@ def _show(args: argparse.Namespace) -> None:
         print_line(f"{clean(left).ljust(width)}  {clean(right)}", hang=width + 2)
 
 
-def _object(found: Configuration | None, settings: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
+def _object(configuration: Configuration | None, settings: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
     return {
-        "configuration": None if found is None else str(found.path),
+        "configuration": None if configuration is None else str(configuration.path),
         "settings": {name: {"value": value, "origin": args.origins[name]} for name, value in settings.items()},
         "per-path": [
             {
@@ -158,11 +158,11 @@ def _object(found: Configuration | None, settings: dict[str, Any], args: argpars
                 "origin": table.origin,
                 "settings": {name: {"value": value.value, "origin": value.origin} for name, value in table.values.items()},
             }
-            for table in (() if found is None else found.per_path)
+            for table in (() if configuration is None else configuration.per_path)
         ],
         "suppress": [
             {"rule": one.rule, "node": one.node, "path": one.patterns, "reason": one.reason, "origin": one.origin}
-            for one in (() if found is None else found.suppress)
+            for one in (() if configuration is None else configuration.suppress)
         ],
     }
 

@@ -130,9 +130,9 @@ class OpenedRules:
                     known.add(one[0])
                     yield Word(one[0], one.start(), one.end())
 
-    def _binds(self, found: re.Match[str], start: int) -> bool:
+    def _binds(self, match: re.Match[str], start: int) -> bool:
         """Whether a word of a pattern is a name, and not a word of the language or an attribute."""
-        word, before = found[0], self._outside[start : found.start()]
+        word, before = match[0], self._outside[start : match.start()]
         if word in DTYPES or word in _NO_NAMES or before.endswith((".", "@", '"')) or before.count('"') % 2:
             return False
         inside = before.rfind("<") > before.rfind(">")

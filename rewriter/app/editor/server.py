@@ -163,12 +163,16 @@ class RulesServer:
         found = [self._diagnostic(uri, one) for one in opened.problems if one.path in ("", opened.path)]
         self.server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, [*found, *self._failed.get(uri, ())]))
 
-    def _diagnostic(self, uri: str, found: Diagnostic) -> lsp.Diagnostic:
+    def _diagnostic(self, uri: str, diagnostic: Diagnostic) -> lsp.Diagnostic:
         text = "\n".join(
-            (found.message, *(f"note: {note}" for note in found.notes), *(f"help: {text}" for text in found.helps))
+            (
+                diagnostic.message,
+                *(f"note: {note}" for note in diagnostic.notes),
+                *(f"help: {text}" for text in diagnostic.helps),
+            )
         )
-        severity = lsp.DiagnosticSeverity.Warning if found.is_warning else lsp.DiagnosticSeverity.Error
-        return lsp.Diagnostic(self._range(uri, found.span), text, severity, code=found.code, source="rewriter")
+        severity = lsp.DiagnosticSeverity.Warning if diagnostic.is_warning else lsp.DiagnosticSeverity.Error
+        return lsp.Diagnostic(self._range(uri, diagnostic.span), text, severity, code=diagnostic.code, source="rewriter")
 
     def _lenses(self, uri: str, opened: OpenedRules) -> Iterator[lsp.CodeLens]:
         for rule in opened.file.rules:

@@ -29,28 +29,28 @@ _TITLES = {
 LONGEST = 160  # characters of one side
 
 
-def comparison(before: str, after: str, found: Sequence[Difference]) -> Printout:
+def comparison(before: str, after: str, differences: Sequence[Difference]) -> Printout:
     """The differences of two models (`diff`)."""
     return Printout(
         lambda: {
             "before": before,
             "after": after,
-            "different": bool(found),
-            "counts": dict(Counter(difference.kind for difference in found)),
-            "differences": found,
+            "different": bool(differences),
+            "counts": dict(Counter(difference.kind for difference in differences)),
+            "differences": differences,
         },
-        lambda style: comparison_lines(before, after, found, style),
+        lambda style: comparison_lines(before, after, differences, style),
     )
 
 
-def comparison_lines(before: str, after: str, found: Sequence[Difference], style: Style) -> Iterator[str]:
+def comparison_lines(before: str, after: str, differences: Sequence[Difference], style: Style) -> Iterator[str]:
     """Differences by kind, with a count of each; no lines if the models are equal."""
-    if not found:
+    if not differences:
         return
     yield style.paint("bold", f"--- {clean(before)}")
     yield style.paint("bold", f"+++ {clean(after)}")
     for kind, title in _TITLES.items():
-        own = [difference for difference in found if difference.kind == kind]
+        own = [difference for difference in differences if difference.kind == kind]
         if own:
             yield style.paint("cyan", f"@@ {title}: {len(own)} @@")
             for difference in own:
@@ -112,31 +112,31 @@ def _cut(text: str) -> str:
 #     pairs, compared    how many pairs of tensors there are, and how many were compared
 
 
-def layers(before: str, after: str, found: Comparison) -> Printout:
+def layers(before: str, after: str, result: Comparison) -> Printout:
     """The results of two models on the same inputs (`compare`)."""
-    return Printout(partial(_layers_object, before, after, found), partial(_layers_lines, before, after, found))
+    return Printout(partial(_layers_object, before, after, result), partial(_layers_lines, before, after, result))
 
 
-def _layers_object(before: str, after: str, found: Comparison) -> dict[str, Any]:
-    first = found.first
+def _layers_object(before: str, after: str, result: Comparison) -> dict[str, Any]:
+    first = result.first
     return {
         "before": before,
         "after": after,
-        "same": found.same,
-        "runtime": found.runtime,
-        "inputs": found.inputs,
-        "shapes": found.shapes,
-        "sets": found.sets,
-        "rtol": found.bound.rtol,
-        "atol": found.bound.atol,
-        "ulps": found.bound.ulps,
-        "blocked": found.blocked,
-        "outputs": [_layer(layer) for layer in found.outputs],
-        "missing": found.missing,
+        "same": result.same,
+        "runtime": result.runtime,
+        "inputs": result.inputs,
+        "shapes": result.shapes,
+        "sets": result.sets,
+        "rtol": result.bound.rtol,
+        "atol": result.bound.atol,
+        "ulps": result.bound.ulps,
+        "blocked": result.blocked,
+        "outputs": [_layer(layer) for layer in result.outputs],
+        "missing": result.missing,
         "first_difference": None if first is None else {**_layer(first.layer), "structure": first.structure},
-        "layers": [_layer(layer) for layer in found.layers],
-        "pairs": found.pairs,
-        "compared": found.compared,
+        "layers": [_layer(layer) for layer in result.layers],
+        "pairs": result.pairs,
+        "compared": result.compared,
     }
 
 
@@ -156,28 +156,28 @@ def _maker(maker: Maker) -> dict[str, str]:
     return {"node": maker.name, "operator": maker.operator}
 
 
-def _layers_lines(before: str, after: str, found: Comparison, style: Style) -> Iterator[str]:
+def _layers_lines(before: str, after: str, result: Comparison, style: Style) -> Iterator[str]:
     """The run, the outputs, the nodes that are not run, and the first difference."""
     yield style.paint("bold", f"A  {clean(before)}")
     yield style.paint("bold", f"B  {clean(after)}")
-    made_up = f"{counted(found.sets, 'set')} of random inputs and edge values"
-    inputs = made_up if found.inputs == "random" else f"inputs of {clean(found.inputs)}"
-    yield f"{found.runtime}, {inputs}: {', '.join(map(clean, found.shapes)) or 'none'}"
-    for name, side in zip("AB", found.blocked, strict=True):
+    made_up = f"{counted(result.sets, 'set')} of random inputs and edge values"
+    inputs = made_up if result.inputs == "random" else f"inputs of {clean(result.inputs)}"
+    yield f"{result.runtime}, {inputs}: {', '.join(map(clean, result.shapes)) or 'none'}"
+    for name, side in zip("AB", result.blocked, strict=True):
         for node in side:
             where = f"{clean(node.node)} ({clean(node.operator)})" if node.node else "the model as a whole"
             yield style.paint("red", f"{name} does not run: {where}: {clean(node.reason)}")
-    for layer in found.outputs:
+    for layer in result.outputs:
         yield from _output(layer, style)
-    for name in found.missing:
+    for name in result.missing:
         yield style.paint("red", f"output {clean(name)}: only one of the models returns it")
-    if found.layers:
-        yield style.paint("cyan", f"@@ tensors: {len(found.layers)} of {found.pairs} pairs @@")
-        yield from (_row(layer, style) for layer in found.layers)
-    if found.first is not None:
-        yield from _first(found.first, style)
-    elif found.pairs and not found.same:
-        yield f"no difference in the {found.compared} tensors that both compute and that have a counterpart"
+    if result.layers:
+        yield style.paint("cyan", f"@@ tensors: {len(result.layers)} of {result.pairs} pairs @@")
+        yield from (_row(layer, style) for layer in result.layers)
+    if result.first is not None:
+        yield from _first(result.first, style)
+    elif result.pairs and not result.same:
+        yield f"no difference in the {result.compared} tensors that both compute and that have a counterpart"
 
 
 def _output(layer: LayerDifference, style: Style) -> Iterator[str]:

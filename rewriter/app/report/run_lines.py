@@ -100,10 +100,10 @@ def _values(title: str, values: Mapping[str, Any]) -> Iterator[str]:
         title = ""
 
 
-def _shown(found: Mapping[str, Any]) -> str:
-    kind = f"{found['dtype']}[{','.join(map(str, found['shape']))}]"
-    parts = [f"{word} {found[word]:.6g}" for word in ("min", "max", "mean") if word in found]
-    parts += [f"{found[word]:,} {label}" for word, label in (("nan", "NaN"), ("inf", "infinite")) if found.get(word)]
+def _shown(statistics: Mapping[str, Any]) -> str:
+    kind = f"{statistics['dtype']}[{','.join(map(str, statistics['shape']))}]"
+    parts = [f"{word} {statistics[word]:.6g}" for word in ("min", "max", "mean") if word in statistics]
+    parts += [f"{statistics[word]:,} {label}" for word, label in (("nan", "NaN"), ("inf", "infinite")) if statistics.get(word)]
     return f"{kind}  {', '.join(parts)}" if parts else kind
 
 
@@ -169,29 +169,29 @@ def recorded_run_lines(run: RecordedRun, style: Style) -> Iterator[str]:
         yield "  tidied"
 
 
-def audit(before: str, after: str, found: Audit) -> Printout:
+def audit(before: str, after: str, result: Audit) -> Printout:
     """Whether a result agrees with its record (`audit`): the verdict, its reasons, and the differences."""
     return Printout(
         lambda: {
             "input": before,
             "output": after,
-            "as_recorded": found.true,
-            "runs": found.runs,
-            "findings": found.findings,
-            "notes": found.notes,
-            "differences": found.differences,
+            "as_recorded": result.true,
+            "runs": result.runs,
+            "findings": result.findings,
+            "notes": result.notes,
+            "differences": result.differences,
         },
-        partial(_audit_lines, before, after, found),
+        partial(_audit_lines, before, after, result),
     )
 
 
-def _audit_lines(before: str, after: str, found: Audit, style: Style) -> Iterator[str]:
-    word = style.paint("green", "as recorded") if found.true else style.paint("red", "not as recorded")
-    done = [f"{code} {count}" for run in found.runs for code, (count, _) in run.rules.items()]
-    yield f"{style.paint('bold', clean(after))}: {word}" + (f": {clean(', '.join(done))}" if done and found.true else "")
-    yield from (f"  {clean(finding)}" for finding in found.findings)
-    yield from (f"  {style.paint('dim', 'note')}: {clean(note)}" for note in found.notes)
-    yield from comparison_lines(f"{before}, by the record", after, found.differences, style)
+def _audit_lines(before: str, after: str, result: Audit, style: Style) -> Iterator[str]:
+    word = style.paint("green", "as recorded") if result.true else style.paint("red", "not as recorded")
+    done = [f"{code} {count}" for run in result.runs for code, (count, _) in run.rules.items()]
+    yield f"{style.paint('bold', clean(after))}: {word}" + (f": {clean(', '.join(done))}" if done and result.true else "")
+    yield from (f"  {clean(finding)}" for finding in result.findings)
+    yield from (f"  {style.paint('dim', 'note')}: {clean(note)}" for note in result.notes)
+    yield from comparison_lines(f"{before}, by the record", after, result.differences, style)
 
 
 def recorded_firings(model: str, firings: Sequence[Firing]) -> Printout:

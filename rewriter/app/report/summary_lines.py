@@ -18,60 +18,65 @@ MAX_ENTRIES = 12  # bodies, files, metadata entries shown
 LONGEST = 80  # characters of a metadata value
 
 
-def summary(found: ModelSummary, *, nodes: bool) -> Printout:
+def summary(model_summary: ModelSummary, *, nodes: bool) -> Printout:
     """The summary (`show`); the JSON has `lines` only with `nodes`."""
-    return Printout(partial(_summary_object, found, nodes), partial(_summary_lines, found), hang=11)
+    return Printout(partial(_summary_object, model_summary, nodes), partial(_summary_lines, model_summary), hang=11)
 
 
-def _summary_object(found: ModelSummary, nodes: bool) -> dict[str, Any]:
-    data: dict[str, Any] = as_dict(found)
-    data["operators"] = dict(_ranked(found))
+def _summary_object(model_summary: ModelSummary, nodes: bool) -> dict[str, Any]:
+    data: dict[str, Any] = as_dict(model_summary)
+    data["operators"] = dict(_ranked(model_summary))
     if not nodes:
         del data["lines"]
     return data
 
 
-def _summary_lines(found: ModelSummary, style: Style) -> Iterator[str]:
-    yield f"{style.paint('bold', clean(found.path))}  {size_text(found.size)}"
-    for name, value in _facts(found):
+def _summary_lines(model_summary: ModelSummary, style: Style) -> Iterator[str]:
+    yield f"{style.paint('bold', clean(model_summary.path))}  {size_text(model_summary.size)}"
+    for name, value in _facts(model_summary):
         yield _line(name, value, style)
-    for name, ports in (("inputs", found.inputs), ("outputs", found.outputs)):
+    for name, ports in (("inputs", model_summary.inputs), ("outputs", model_summary.outputs)):
         yield from _listed(name, [_port(port) for port in ports], len(ports), style)
-    ranked = dict(_ranked(found))
+    ranked = dict(_ranked(model_summary))
     constants = ranked.pop("Constant", 0)  # they compute nothing, and `optimize` does not count them either
     operators = ", ".join(f"{op} {times}" for op, times in ranked.items())
     beside = f"; {constants:,} Constant" if constants else ""
-    yield _line("nodes", (f"{found.nodes - constants:,}: {operators}" if operators else "none") + beside, style)
-    yield from _listed("subgraphs", [_place(place) for place in found.subgraphs], MAX_ENTRIES, style)
-    yield from _listed("functions", [_place(place) for place in found.functions], MAX_ENTRIES, style)
+    yield _line("nodes", (f"{model_summary.nodes - constants:,}: {operators}" if operators else "none") + beside, style)
+    yield from _listed("subgraphs", [_place(place) for place in model_summary.subgraphs], MAX_ENTRIES, style)
+    yield from _listed("functions", [_place(place) for place in model_summary.functions], MAX_ENTRIES, style)
     files = []
-    for file in found.external:
+    for file in model_summary.external:
         size = file.problem or ("?" if file.size is None else size_text(file.size))
         files.append(f"{file.location or '(none)'}  {counted(file.tensors, 'tensor')}, {size}")
     yield from _listed("external", files, MAX_ENTRIES, style)
-    yield from _listed("metadata", [f"{key} = {_cut(value)}" for key, value in found.metadata.items()], MAX_ENTRIES, style)
-    if found.lines:
+    yield from _listed(
+        "metadata", [f"{key} = {_cut(value)}" for key, value in model_summary.metadata.items()], MAX_ENTRIES, style
+    )
+    if model_summary.lines:
         yield ""
-        yield from _node_lines(found.lines, style)
+        yield from _node_lines(model_summary.lines, style)
 
 
-def _ranked(found: ModelSummary) -> list[tuple[str, int]]:
-    return sorted(found.operators.items(), key=lambda item: (-item[1], item[0]))
+def _ranked(model_summary: ModelSummary) -> list[tuple[str, int]]:
+    return sorted(model_summary.operators.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _facts(found: ModelSummary) -> Iterator[tuple[str, str]]:
-    yield "exporter", found.exporter + (f"; signed {found.producer}" if found.producer else "; unsigned")
-    if found.graph:
-        yield "graph", found.graph
-    opsets = [f"{domain or 'ai.onnx'} {version}" for domain, version in found.opsets.items()]
+def _facts(model_summary: ModelSummary) -> Iterator[tuple[str, str]]:
+    yield (
+        "exporter",
+        model_summary.exporter + (f"; signed {model_summary.producer}" if model_summary.producer else "; unsigned"),
+    )
+    if model_summary.graph:
+        yield "graph", model_summary.graph
+    opsets = [f"{domain or 'ai.onnx'} {version}" for domain, version in model_summary.opsets.items()]
     yield "opsets", ", ".join(opsets) or "none"
-    yield "ir_version", str(found.ir_version)
-    yield "weights", _weights(found.initializers)
-    if found.listed:
-        yield "", f"{found.listed} of them are also inputs"
-    if found.constants.tensors:
-        yield "constants", f"{_weights(found.constants)}, in attributes of nodes"
-    yield "typed", counted(found.typed, "intermediate tensor")
+    yield "ir_version", str(model_summary.ir_version)
+    yield "weights", _weights(model_summary.initializers)
+    if model_summary.listed:
+        yield "", f"{model_summary.listed} of them are also inputs"
+    if model_summary.constants.tensors:
+        yield "constants", f"{_weights(model_summary.constants)}, in attributes of nodes"
+    yield "typed", counted(model_summary.typed, "intermediate tensor")
 
 
 def _weights(weights: HeldWeights) -> str:
@@ -136,38 +141,38 @@ MAX_WEIGHTS = 12  # weights that are listed although they have no defect
 _HEAD = f"{'nodes':>7}  {'parameters':>13}  {'MACs':>8}  {'weights':>10}  {'results':>10}"
 
 
-def stats_object(found: ModelStats, depth: int, *, nodes: bool) -> dict[str, Any]:
+def stats_object(stats: ModelStats, depth: int, *, nodes: bool) -> dict[str, Any]:
     """The figures, for JSON; the figures of each node only with `nodes`."""
     data = {
-        "total": as_dict(found.total),
-        "modules": [{"module": list(path), **as_dict(cost)} for path, cost in found.modules(depth)],
-        "weights": [as_dict(weight) for weight in found.weights],
-        "open": found.open,
-        "functions": found.functions,
+        "total": as_dict(stats.total),
+        "modules": [{"module": list(path), **as_dict(cost)} for path, cost in stats.modules(depth)],
+        "weights": [as_dict(weight) for weight in stats.weights],
+        "open": stats.open,
+        "functions": stats.functions,
     }
     if nodes:
-        data["nodes"] = [{"place": node.place, "name": node.name, "op": node.op, **as_dict(node.cost)} for node in found.nodes]
+        data["nodes"] = [{"place": node.place, "name": node.name, "op": node.op, **as_dict(node.cost)} for node in stats.nodes]
     return data
 
 
-def stats_lines(found: ModelStats, depth: int, style: Style, *, nodes: bool) -> Iterator[str]:
+def stats_lines(stats: ModelStats, depth: int, style: Style, *, nodes: bool) -> Iterator[str]:
     """The figures as a table: totals, by module, with `nodes` by node, and of weights."""
     yield style.paint("bold", _HEAD)
-    yield f"{_row(found.total)}  in all"
-    for path, cost in found.modules(depth):
+    yield f"{_row(stats.total)}  in all"
+    for path, cost in stats.modules(depth):
         yield f"{_row(cost)}  {'  ' * (len(path) - 1)}{clean(path[-1])}"
-    for node in found.nodes if nodes else ():
+    for node in stats.nodes if nodes else ():
         where = "" if node.place == "main" else f" in {clean(node.place)}"
         yield f"{_row(node.cost)}  {clean(node.name)} ({clean(node.op)}){where}"
-    if found.open:
-        yield f"  dimensions that count as 1: {', '.join(map(clean, found.open[:MAX_WEIGHTS]))}; --static INPUT:SHAPE says them"
-    if found.total.unknown:
-        yield f"  of {counted(found.total.unknown, 'node')} the shapes are not known; they count as nothing"
-    if found.functions:
-        yield f"  {counted(found.functions, 'call')} of local functions count as nothing"
-    if found.weights:
+    if stats.open:
+        yield f"  dimensions that count as 1: {', '.join(map(clean, stats.open[:MAX_WEIGHTS]))}; --static INPUT:SHAPE says them"
+    if stats.total.unknown:
+        yield f"  of {counted(stats.total.unknown, 'node')} the shapes are not known; they count as nothing"
+    if stats.functions:
+        yield f"  {counted(stats.functions, 'call')} of local functions count as nothing"
+    if stats.weights:
         yield ""
-        yield from _weight_lines(found.weights, style, everything=nodes)
+        yield from _weight_lines(stats.weights, style, everything=nodes)
 
 
 def _row(cost: Cost) -> str:

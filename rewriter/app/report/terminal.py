@@ -139,24 +139,24 @@ def _advice(answers: Mapping[str, str], path: str, style: Style) -> Iterator[str
         yield "no rule repairs this (to write one: docs/first-rule.md)"
 
 
-def expectation_lines(found: ExpectationRecord, style: Style) -> Iterator[str]:
+def expectation_lines(expectation: ExpectationRecord, style: Style) -> Iterator[str]:
     """Whether a model computes the outputs that the framework recorded, and which rules repair it."""
-    if not found.before:
-        checked = f"({counted(found.outputs, 'output')}, within {TOLERANCE:g} of the largest value)"
-        yield f"{style.paint('green', 'output equals')} {clean(found.data)} {checked}"
-        if found.after:
-            yield f"  {style.paint('red', 'made wrong')} by {', '.join(found.rules)}: {clean(found.after)}"
+    if not expectation.before:
+        checked = f"({counted(expectation.outputs, 'output')}, within {TOLERANCE:g} of the largest value)"
+        yield f"{style.paint('green', 'output equals')} {clean(expectation.data)} {checked}"
+        if expectation.after:
+            yield f"  {style.paint('red', 'made wrong')} by {', '.join(expectation.rules)}: {clean(expectation.after)}"
         return
-    yield f"{style.paint('red', 'does not match')} {clean(found.data)}: {clean(found.before)}"
-    if found.is_foreign:
-        yield f"  is {clean(found.data)} of another model? Shapes or types differ, and no rule changes that"
+    yield f"{style.paint('red', 'does not match')} {clean(expectation.data)}: {clean(expectation.before)}"
+    if expectation.is_foreign:
+        yield f"  is {clean(expectation.data)} of another model? Shapes or types differ, and no rule changes that"
         return
-    if found.first:
-        yield f"  first wrong node: {clean(found.first)}"
-    if not found.after:
-        yield f"  repaired by {', '.join(found.rules)}: run `rewriter fix`"
-    elif found.questions:
-        for code in found.questions:
+    if expectation.first:
+        yield f"  first wrong node: {clean(expectation.first)}"
+    if not expectation.after:
+        yield f"  repaired by {', '.join(expectation.rules)}: run `rewriter fix`"
+    elif expectation.questions:
+        for code in expectation.questions:
             option = f"--select DEFAULT,{code}"
             repaired = f"possibly repaired by {style.paint('cyan', code)}, a guess"
             yield f"  {repaired}: add `{option}` if its question is answered with yes"

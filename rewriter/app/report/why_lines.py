@@ -39,61 +39,61 @@ _VERDICTS = {
 }
 
 
-def explanation(found: Explanation, model: str, exporter: str, notes: Sequence[str], most: int) -> Printout:
+def explanation(result: Explanation, model: str, exporter: str, notes: Sequence[str], most: int) -> Printout:
     """The explanation (`why`). The text has `most` places in full, and counts of the other places by sort."""
     return Printout(
-        lambda: {"model": model, "exporter": exporter, "notes": list(notes), "counts": counts(found), **as_dict(found)},
-        partial(_why_lines, found, notes, most),
+        lambda: {"model": model, "exporter": exporter, "notes": list(notes), "counts": counts(result), **as_dict(result)},
+        partial(_why_lines, result, notes, most),
     )
 
 
-def counts(found: Explanation) -> dict[str, int]:
+def counts(result: Explanation) -> dict[str, int]:
     """How many places there are, and at how many the rule fires, misses or is blocked."""
-    questions = [answer.question for answer in found.answers if answer.question is not None]
+    questions = [answer.question for answer in result.answers if answer.question is not None]
     unknown = sum(question.unknown for question in questions)
     errors = sum(question.error for question in questions)
     return {
-        "places": len(found.answers),
-        "fires": sum(answer.fires for answer in found.answers),
+        "places": len(result.answers),
+        "fires": sum(answer.fires for answer in result.answers),
         "unknown": unknown,
         "errors": errors,
         "misses": len(questions) - unknown - errors,
     }
 
 
-def _why_lines(found: Explanation, notes: Sequence[str], most: int, style: Style) -> Iterator[str]:
-    yield f"{style.paint('cyan', found.rule)} {style.paint('bold', clean(found.title))}"
-    yield style.paint("dim", f"{clean(found.path)}:{found.line}")
-    yield from (f"{style.paint('yellow', 'not tried')}: {clean(guard)}" for guard in found.guards)
+def _why_lines(result: Explanation, notes: Sequence[str], most: int, style: Style) -> Iterator[str]:
+    yield f"{style.paint('cyan', result.rule)} {style.paint('bold', clean(result.title))}"
+    yield style.paint("dim", f"{clean(result.path)}:{result.line}")
+    yield from (f"{style.paint('yellow', 'not tried')}: {clean(guard)}" for guard in result.guards)
     yield from (f"{style.paint('dim', 'note')}: {clean(note)}" for note in notes)
     yield ""
-    yield _summary(found)
-    for answer in found.answers[:most]:
+    yield _summary(result)
+    for answer in result.answers[:most]:
         yield ""
-        yield from _answer(answer, bool(found.guards), style)
-        if (answer.place, answer.node) in found.settled:
+        yield from _answer(answer, bool(result.guards), style)
+        if (answer.place, answer.node) in result.settled:
             yield "    and yet: known once the selected rules have fired; the rule does not fire here then"
-    if len(found.answers) > most:
+    if len(result.answers) > most:
         yield ""
-        yield from _rest(found.answers[most:], style)
-    yield from _order(found, most, style)
+        yield from _rest(result.answers[most:], style)
+    yield from _order(result, most, style)
 
 
-def miss_lines(found: Explanation, most: int, style: Style) -> Iterator[str]:
+def miss_lines(result: Explanation, most: int, style: Style) -> Iterator[str]:
     """The guards and the nearest misses of a rule that was expected to fire and did not."""
-    yield from (f"{style.paint('yellow', 'not tried')}: {clean(guard)}" for guard in found.guards)
-    if not found.answers:
-        yield _summary(found)
-    for answer in found.answers[:most]:
-        yield from _answer(answer, bool(found.guards), style)
+    yield from (f"{style.paint('yellow', 'not tried')}: {clean(guard)}" for guard in result.guards)
+    if not result.answers:
+        yield _summary(result)
+    for answer in result.answers[:most]:
+        yield from _answer(answer, bool(result.guards), style)
 
 
-def _summary(found: Explanation) -> str:
-    number = counts(found)
-    if found.ops == ("",):
+def _summary(result: Explanation) -> str:
+    number = counts(result)
+    if result.ops == ("",):
         return "the rule is on the model as a whole: it " + ("fires" if number["fires"] else "does not fire")
-    ops = " or ".join(map(clean, found.ops))
-    if not found.answers:
+    ops = " or ".join(map(clean, result.ops))
+    if not result.answers:
         return f"no node of the model is {ops}, the operator of the pattern's root"
     parts = [f"fires at {number['fires']}"] if number["fires"] else []
     parts += [f"blocked by an unknown fact at {number['unknown']}"] if number["unknown"] else []
@@ -153,22 +153,22 @@ def _sort(question: FirstNo) -> str:
     return question.asked + (f" (line {question.line})" if question.line else "") + (": unknown" if question.unknown else "")
 
 
-def _order(found: Explanation, most: int, style: Style) -> Iterator[str]:
+def _order(result: Explanation, most: int, style: Style) -> Iterator[str]:
     """How a run of all selected rules changes the result."""
-    if found.later or found.earlier or found.stops:
+    if result.later or result.earlier or result.stops:
         yield ""
-    for later in found.later[:most]:
+    for later in result.later[:most]:
         after = ", ".join(f"{rule} at {clean(node) or 'model'}" for rule, node in later.after[:4])
         shown = f"after {after}" if after else "after other rules have changed the model"
         yield f"{_place(later.place, later.node, later.op)}: {style.paint('green', 'fires later')}, {shown}"
-    if len(found.later) > most:
-        yield f"and later at {len(found.later) - most} more places"
-    for earlier in found.earlier[:most]:
+    if len(result.later) > most:
+        yield f"and later at {len(result.later) - most} more places"
+    for earlier in result.earlier[:most]:
         place = _place(earlier.place, earlier.node, "")
         yield f"{place}: {style.paint('yellow', 'taken')} by {earlier.rule}, which fires first at {clean(earlier.at)}"
-    if len(found.earlier) > most:
-        yield f"and taken at {len(found.earlier) - most} more places"
-    yield from (f"{style.paint('red', 'stopped')}: {clean(stop)}" for stop in found.stops)
+    if len(result.earlier) > most:
+        yield f"and taken at {len(result.earlier) - most} more places"
+    yield from (f"{style.paint('red', 'stopped')}: {clean(stop)}" for stop in result.stops)
 
 
 def _place(place: str, node: str, op: str) -> str:

@@ -67,14 +67,14 @@ def _refused(result: TestResult, why: str) -> TestResult:
     return TestResult(result.rule, result.title, result.path, result.line, False, f"{why}\n{result.message}")
 
 
-def write_blessings(found: Iterable[Blessing]) -> list[str]:
+def write_blessings(blessings: Iterable[Blessing]) -> list[str]:
     """Writes expected models into their files and returns the files that changed.
 
     Raises:
         RewriterError: a file was changed meanwhile, or cannot be written.
     """
     by_path: dict[str, list[Blessing]] = {}
-    for one in found:
+    for one in blessings:
         by_path.setdefault(one.result.path, []).append(one)
     for path, changes in by_path.items():
         text = read_rule_file(path)

@@ -72,8 +72,8 @@ def without_new_names(model: onnx.ModelProto, before: onnx.ModelProto) -> onnx.M
     return model
 
 
-def _joined(found: re.Match[str]) -> str:
-    return f'"{found[1]}": {found[2]}'
+def _joined(match: re.Match[str]) -> str:
+    return f'"{match[1]}": {match[2]}'
 
 
 # The part of a model around one node, with small weights: a new rule begins with it.

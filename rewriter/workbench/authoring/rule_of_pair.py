@@ -109,9 +109,9 @@ def rules_of_pair(
     return BegunRules(format_text(text, "new.rules"), outcome, left)
 
 
-def _check_interface(found: list[Difference]) -> None:
+def _check_interface(differences: list[Difference]) -> None:
     """Raises RewriterError if the models' inputs or outputs differ, or equal operator names mean different operators."""
-    for difference in found:
+    for difference in differences:
         kind, name = difference.kind, difference.name
         before, after = difference.before or "missing", difference.after or "missing"
         differs = f"{kind} {name!r} differs: {before} in the model, {after} in the repair"

@@ -175,12 +175,12 @@ def save_apart(
     *,
     force: bool = False,
     location: str | None = None,
-    judged: Callable[[], None] = lambda: None,
+    check: Callable[[], None] = lambda: None,
 ) -> list[Path]:
     """Writes a model, with the data of some constants, and all data in other files, in one file next to it. Errors as for
     `save`.
 
-    `judged` is called once the model refers to the data, whose file has a temporary name until `judged` returns.
+    `check` is called once the model refers to the data, whose file has a temporary name until `check` returns.
     """
     location = location or f"{target.name}.data"
     data = external_data.resolve(target.parent, location)
@@ -193,7 +193,7 @@ def save_apart(
         file.fill(lambda descriptor: _fill(descriptor, places))
         model.folder = folder
         _refer(places, os.path.relpath(file.place, target.parent).replace(os.sep, "/"), folder)
-        judged()
+        check()
         _refer(places, location, folder)
         file.sync()
         with signals_wait():

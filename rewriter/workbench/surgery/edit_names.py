@@ -82,12 +82,12 @@ def _substituted(pattern: re.Pattern[str], new: str, name: str) -> str:
     """
     end = -1
 
-    def put(found: re.Match[str]) -> str:
+    def put(match: re.Match[str]) -> str:
         nonlocal end
-        if found.span() == (end, end):
+        if match.span() == (end, end):
             return ""
-        end = found.end()
-        return found.expand(new)
+        end = match.end()
+        return match.expand(new)
 
     return pattern.sub(put, name)
 

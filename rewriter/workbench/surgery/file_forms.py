@@ -69,11 +69,11 @@ _GONE = None
 _NAMES = ("name", "key", "tensor_name", "domain")
 
 
-def missing(wanted: Any, found: Any) -> Rest:
-    """By field, the changes that make `found` equal to `wanted`."""
+def missing(wanted: Any, current: Any) -> Rest:
+    """By field, the changes that make `current` equal to `wanted`."""
     rest: Rest = {}
     for field in wanted.DESCRIPTOR.fields:
-        ours, theirs = _value(wanted, field), _value(found, field)
+        ours, theirs = _value(wanted, field), _value(current, field)
         if field.type == FieldDescriptor.TYPE_MESSAGE:
             if not _repeated(field) and ours is not None and theirs is not None:
                 if inner := missing(ours, theirs):
@@ -91,21 +91,21 @@ def missing(wanted: Any, found: Any) -> Rest:
     return rest
 
 
-def supplied(found: Any, rest: Rest) -> int:
+def supplied(message: Any, rest: Rest) -> int:
     """Puts the missing fields into a message; returns how many of them no longer had a place."""
     left = 0
     for name, what in rest.items():
-        field = found.DESCRIPTOR.fields_by_name[name]
+        field = message.DESCRIPTOR.fields_by_name[name]
         if isinstance(what, list):
             before, after = what
-            if repr(_said(_value(found, field), field)) == repr(before):  # NaN is NaN
-                _put(found, field, after)
+            if repr(_said(_value(message, field), field)) == repr(before):  # NaN is NaN
+                _put(message, field, after)
             else:
                 left += 1
         elif not _repeated(field):
-            left += supplied(getattr(found, name), what)
+            left += supplied(getattr(message, name), what)
         else:
-            entries = dict(zip(_names(getattr(found, name)), getattr(found, name), strict=True))
+            entries = dict(zip(_names(getattr(message, name)), getattr(message, name), strict=True))
             for key, inner in what.items():
                 left += supplied(entries[key], inner) if key in entries else 1
     return left

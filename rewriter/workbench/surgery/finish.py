@@ -56,7 +56,7 @@ def record_command(model: Model, command: str, digest: str, others: Sequence[str
 # No result of a surgery is less valid than the models before it, as far as the checkers of `fix` determine.
 
 
-def judge(result: Model, before: Callable[[], Sequence[Model]], *, runtime: bool = True) -> tuple[Candidate, list[str]]:
+def check_result(result: Model, before: Callable[[], Sequence[Model]], *, runtime: bool = True) -> tuple[Candidate, list[str]]:
     """Checks a result with the checkers of `fix`.
 
     Args:
@@ -147,9 +147,9 @@ def finish(
     """
     checks = checks or Checks()
     notes = [*notes, *drop_stale_training(model.training_info, model.graph)]
-    candidate, judged = judge(model, lambda: [source.read() for source in sources], runtime=checks.runtime != "no")
-    done = Surgery(model, did, [*notes, *judged])
-    if numbers is not None and checks.runtime != "no" and not judged:
+    candidate, findings = check_result(model, lambda: [source.read() for source in sources], runtime=checks.runtime != "no")
+    done = Surgery(model, did, [*notes, *findings])
+    if numbers is not None and checks.runtime != "no" and not findings:
         found = numbers(candidate, size_of_runs(checks))
         if found.difference:
             raise RewriterError(f"the result computes something else, so nothing is written: {found.difference}")

@@ -47,11 +47,11 @@ def apart(source: Opened, *, least: int = LEAST, location: str | None = None, ch
     options = [("--threshold", [str(least)]), ("--location", [location] if location else [])]
     done = Surgery(model, [f"{counted(len(moved), 'weight')} outside of the model"], [])
 
-    def judged() -> None:
+    def check() -> None:
         found = _finished(model, source, command_text("save --external", options), checks)
         done.same, done.notes = found.same, found.notes
 
-    done.write = lambda target, force: save_apart(model, target, moved, force=force, location=location, judged=judged)
+    done.write = lambda target, force: save_apart(model, target, moved, force=force, location=location, check=check)
     return done
 
 

@@ -216,12 +216,12 @@ class Parts:
 
     def node(self, name: str) -> gs.Node:
         """The node of this name, or that makes the tensor of this name. Raises RewriterError."""
-        found = self.found(name)
+        found = self.find_node(name)
         if found is None:
             raise self.missing(name, "node", self.nodes)
         return found
 
-    def found(self, name: str) -> gs.Node | None:
+    def find_node(self, name: str) -> gs.Node | None:
         """The node as for `node`, or None."""
         found = self.nodes.get(name)
         return self.index.producer(self.tensors[name]) if found is None and name in self.tensors else found

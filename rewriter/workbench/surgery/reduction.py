@@ -285,11 +285,11 @@ class Trials:
         if self._runtime:
             questions[RUN] = _failure
         heard = []
-        for judge, ask in questions.items():
+        for checker, ask in questions.items():
             reason = ask(whole)
             if reason and words in _plain(reason):
                 return lambda candidate: words in _plain(ask(candidate) or "")
-            heard += [f"{judge}: {reason}"] if reason else []
+            heard += [f"{checker}: {reason}"] if reason else []
         answers = "; ".join(heard) or "no tool rejects it"
         missing = "" if self._runtime else f" (ONNX Runtime is not installed: {install('verify')})"
         raise RewriterError(f"the model is not rejected with {text!r}: {answers}{missing}")
@@ -328,8 +328,8 @@ class Trials:
         )
 
 
-def _refusal(judge: str, candidate: Candidate) -> str | None:
-    return candidate.refusal(judge)
+def _refusal(checker: str, candidate: Candidate) -> str | None:
+    return candidate.refusal(checker)
 
 
 def _plain(text: str) -> str:

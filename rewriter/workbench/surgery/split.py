@@ -152,7 +152,7 @@ class Splitter:
 
     def _before(self, places: Sequence[Sequence[str]]) -> list[list[gs.Node]]:
         """Cuts before groups of nodes, in the order of computation; groups with nothing new before them make none."""
-        matched = [[node for name in names if (node := self.parts.found(name)) is not None] for names in places]
+        matched = [[node for name in names if (node := self.parts.find_node(name)) is not None] for names in places]
         own = [nodes for nodes, names in zip(matched, places, strict=True) if len(nodes) == len(names)]
         order = {id(node): place for place, node in enumerate(self._ordered)}
         cuts: list[tuple[str, list[gs.Tensor]]] = []
@@ -236,11 +236,11 @@ def _constant_nodes(nodes: list[gs.Node], index: GraphIndex, overridable: Collec
     return found
 
 
-def _is_constant(tensor: gs.Tensor, index: GraphIndex, found: set[int], overridable: Collection[str]) -> bool:
+def _is_constant(tensor: gs.Tensor, index: GraphIndex, constant_nodes: set[int], overridable: Collection[str]) -> bool:
     if isinstance(tensor, gs.Constant):
         return tensor.name not in overridable
     maker = index.producer(tensor)
-    return maker is not None and id(maker) in found
+    return maker is not None and id(maker) in constant_nodes
 
 
 # `rewriter split`: a model as several that run one after the other, checked against the whole.

@@ -274,7 +274,7 @@ def undo(args: argparse.Namespace) -> int:
     from rewriter.app.cli.selection import load
     from rewriter.app.report import run_lines
     from rewriter.trust.check_record import recorded_firings, undone
-    from rewriter.workbench.surgery.finish import Surgery, judge
+    from rewriter.workbench.surgery.finish import Surgery, check_result
 
     source, *others = all_opened([text for text in (args.model, args.original) if text])
     known = load(args.rules)
@@ -288,7 +288,7 @@ def undo(args: argparse.Namespace) -> int:
         done = undone(source.file, args.firings, known, **beside, stamp=args.stamp)
         did = [f"undone  {one.number}  {one.rule}  {one.root} ({one.op})" for one in done.gone]
         notes = [f"{one.rule} fires at {one.root!r} instead" for one in done.new]
-        notes += judge(done.model, lambda: [done.before()], runtime=checks_of(args).runtime != "no")[1]
+        notes += check_result(done.model, lambda: [done.before()], runtime=checks_of(args).runtime != "no")[1]
         return deliver(args, source, Surgery(done.model, did, notes))
 
 

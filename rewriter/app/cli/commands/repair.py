@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 )
 def fix(args: argparse.Namespace) -> int:
     """Repairs models. The input is modified only with --in-place. Without -o, --out or --in-place the result is NAME.fixed.onnx
-    next to the input. In folders, *.fixed.onnx are taken for results and skipped. Hidden folders are not searched.
+    next to the input. In folders, *.fixed.onnx files count as results and are skipped. Hidden folders are not searched.
     """
     from rewriter.app.batch.jobs import FIXED
     from rewriter.app.cli.batch import write_results
