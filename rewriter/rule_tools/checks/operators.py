@@ -31,7 +31,7 @@ EXPERIMENTAL = frozenset(
 
 FOREIGN = frozenset(
     {
-        "AdjustContrastv2", "Bitcast", "Bucketize", "Cholesky", "Angle", "Complex", "ComplexAbs", "Conj", "FFT", "FFT2D", "IFFT", "IFFT2D", "IRFFT", "RFFT", "Cross", "Cumprod", "Cumsum",
+        "AdjustContrastv2", "Bitcast", "BroadcastArgs", "Bucketize", "Cholesky", "Angle", "Complex", "ComplexAbs", "Conj", "FFT", "FFT2D", "IFFT", "IFFT2D", "IRFFT", "RFFT", "Cross", "Cumprod", "Cumsum",
         "CumulativeLogsumexp", "DenseBincount", "Diag", "DiagPart", "Digamma", "Dilation2D", "Erfc", "Erfinv",
         "EuclideanNorm", "Expm1", "FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel",
         "GatherV2", "HSVToRGB", "HistogramFixedWidth", "Imag", "InTopKV2", "Invert", "IsFinite", "L2Loss", "LeftShift",
@@ -39,7 +39,7 @@ FOREIGN = frozenset(
         "MatrixDiagV3", "MatrixInverse", "MatrixSolve", "MatrixTriangularSolve", "MulNoNan", "Ndtri", "PartitionedCall",
         "RGBToHSV", "Real", "ResizeBicubic", "ResizeBilinear", "ResizeNearestNeighbor", "ReverseV2", "RightShift", "Rint",
         "Roll", "ScaleAndTranslate", "ScatterNd", "SegmentMean", "SegmentSum", "ShapeN", "StatefulPartitionedCall",
-        "StridedSlice", "TensorScatterAdd", "TensorScatterMax", "TensorScatterMin", "TensorScatterSub", "TruncateMod",
+        "StridedSlice", "TFL_GELU", "TensorScatterAdd", "TensorScatterMax", "TensorScatterMin", "TensorScatterSub", "TruncateMod",
         "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum", "UpperBound", "Xdivy",
         "Xlog1py", "Xlogy",
     }
