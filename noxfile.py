@@ -59,8 +59,9 @@ def consumers(session: nox.Session) -> None:
         session.run("python", "-m", "venv", str(environment))
         session.run(str(environment / "bin" / "pip"), "install", "--quiet", "numpy", *packages, external=True)
         models = [str(folder / "exports"), "--names", "benchmarks/consumer_models.txt", *OPTIONS.get(name, []), *options]
+        consumer = ["--consumer", name.rstrip("45"), "--consumer-env", str(environment)]
         try:
-            session.run("python", "benchmarks/consumers.py", *models, "--consumer-env", str(environment))
+            session.run("python", "benchmarks/consumers.py", *models, *consumer)
         except CommandFailed:
             worse.append(name)
     if worse:

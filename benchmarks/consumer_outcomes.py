@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+sys.path.insert(0, str(Path(__file__).parent))
+
 from consumers import asked, fixed
 
 from rewriter.trust.consumers.asking import find, known

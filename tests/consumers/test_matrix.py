@@ -89,7 +89,6 @@ def test_an_outcome_below_the_recorded_one_is_an_error(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.syspath_prepend(BENCHMARK.parent)  # type: ignore[no-untyped-call, unused-ignore]
     outcomes = program(BENCHMARK.with_name("consumer_outcomes.py"))
     consumer = fake(monkeypatch, tmp_path / "runtimes", run=run)
     (tmp_path / "net").mkdir()

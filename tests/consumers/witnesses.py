@@ -173,6 +173,18 @@ class Witness:
     others: tuple[str, ...] = ()
 
 
+WITH_TREES = (
+    ("mnn", "MNN 3.6.1"),
+    ("onnx2torch", "onnx2torch 1.5.15"),
+    ("opencv", "OpenCV 4.14.0"),
+    ("opencv", "OpenCV 5.0.0"),
+    ("openvino", "OpenVINO 2026.4.1"),
+    ("rknn", "RKNN 2.5.0"),
+    ("tract", "tract 0.23.9"),
+    ("tvm", "TVM 0.27.0.post1"),
+)
+CLASSIFIERS = ("TGT107", "TGT108", "TGT109")
+
 WITNESSES = (
     Witness("TGT001", "onnx2torch", "onnx2torch 1.5.15", VIEW),
     Witness("TGT004", "opencv", "OpenCV 4.14.0", "value_ints"),
@@ -281,14 +293,6 @@ WITNESSES = (
     Witness("TGT092", "openvino", "OpenVINO 2026.4.1", "the border of a torus", ("TGT091",)),
     Witness("TGT092", "tract", "tract 0.23.9", "the border of a torus", ("TGT091",)),
     Witness("TGT068", "tract", "tract 0.23.9", COLUMN),
-    Witness("TGT093", "mnn", "MNN 3.6.1", "a tree of two comparisons"),
-    Witness("TGT093", "onnx2torch", "onnx2torch 1.5.15", "a tree of two comparisons"),
-    Witness("TGT093", "opencv", "OpenCV 4.14.0", "a tree of two comparisons"),
-    Witness("TGT093", "opencv", "OpenCV 5.0.0", "a tree of two comparisons"),
-    Witness("TGT093", "openvino", "OpenVINO 2026.4.1", "a tree of two comparisons"),
-    Witness("TGT093", "tract", "tract 0.23.9", "a tree of two comparisons"),
-    Witness("TGT093", "tvm", "TVM 0.27.0.post1", "a tree of two comparisons"),
-    Witness("TGT093", "rknn", "RKNN 2.5.0", "a tree of two comparisons"),
     Witness("TGT094", "mnn", "MNN 3.6.1", FEATURES, ("TGT083",)),
     Witness("TGT094", "opencv", "OpenCV 4.14.0", FEATURES, ("TGT083",)),
     Witness("TGT094", "opencv", "OpenCV 5.0.0", FEATURES, ("TGT083",)),
@@ -309,6 +313,13 @@ WITNESSES = (
     Witness("TGT104", "tract", "tract 0.23.9", "turned weights"),
     Witness("TGT105", "tract", "tract 0.23.9", POSITIONS),
     Witness("TGT106", "tract", "tract 0.23.9", HALVES),
+    *(Witness("TGT093", *consumer, "a tree of two comparisons") for consumer in WITH_TREES),
+    *(
+        Witness(code, *consumer, "three classes", ("TGT093", "TGT103", "TGT022"))
+        for code in CLASSIFIERS
+        for consumer in WITH_TREES
+        if consumer[0] != "tract"  # which has the classifier, and not the regressor
+    ),
 )
 
 
