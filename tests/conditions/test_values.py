@@ -6,6 +6,8 @@ import numpy as np
 import onnx
 import pytest
 
+from rewriter.core.conditions.rule_values import UNKNOWN, Symbol
+from rewriter.core.conditions.value_functions import ARRAY_BODIES
 from rewriter.core.language.parse import parse
 from rewriter.rule_tools.checks.check import check
 from tests.engine.helpers import rewrite_text
@@ -60,3 +62,17 @@ def test_a_graph_where_numbers_should_be_is_named(value: str, capfd: pytest.Capt
     outcome = rewrite_text(f"g (float[1,1,2,2] x) => (y) {{ y = AveragePool<kernel_shape = {inner}>(x) }}", rule)
     assert [blocked.error for blocked in outcome.log.blocked] == [True]
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("sum", ([1, UNKNOWN],)),
+        ("sum", (np.ones(3), [UNKNOWN])),
+        ("concat", ([1], [Symbol("N")], 0)),
+        ("reshape", (np.ones(3), [Symbol("N"), 1])),
+        ("zeros", ([2, UNKNOWN],)),
+    ],
+)
+def test_unknown_items_make_a_whole_array_unknown(name: str, arguments: tuple[object, ...]) -> None:
+    assert ARRAY_BODIES[name](None, *arguments) is UNKNOWN

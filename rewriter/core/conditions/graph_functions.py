@@ -12,7 +12,7 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.recorded_graph import RecordedGraph, label
-from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol
+from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol, has_unknown
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.index import operator_key
 from rewriter.core.graph.message_text import node_name
@@ -178,9 +178,7 @@ def _maybe(context: RecordedGraph, condition: Any) -> Any:
 
 
 def _known(context: RecordedGraph, value: Any) -> bool:
-    return value is not UNKNOWN and not (
-        isinstance(value, list) and any(item is UNKNOWN or isinstance(item, Symbol) for item in value)
-    )
+    return value is not UNKNOWN and not (isinstance(value, list) and has_unknown(value))
 
 
 def _known_but_one(context: RecordedGraph, value: Any) -> Any:

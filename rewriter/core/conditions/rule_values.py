@@ -196,6 +196,11 @@ def dtype_of(value: Any) -> DType:
     return DType(helper.np_dtype_to_tensor_dtype(np.asarray(value).dtype))
 
 
+def has_unknown(items: list[Any]) -> bool:
+    """Whether an item of a list is unknown, or a dimension that is known by name only."""
+    return any(item is UNKNOWN or isinstance(item, Symbol) for item in items)
+
+
 def flat(value: Any) -> list[Any]:
     """The items of a list and of the lists in it."""
     return [inner for item in value for inner in flat(item)] if isinstance(value, list) else [value]

@@ -18,11 +18,11 @@ from rewriter.core.conditions.rule_values import (
     UNKNOWN,
     DType,
     Failure,
-    Symbol,
     as_array,
     check_shape,
     compare,
     contains,
+    has_unknown,
     plain,
 )
 
@@ -83,7 +83,7 @@ def _take(context: RecordedGraph, items: Any, at: Any, axis: int | None = None) 
 
 
 def _without(context: RecordedGraph, items: list[Any], unwanted: list[Any]) -> Any:
-    if any(item is UNKNOWN or isinstance(item, Symbol) for item in unwanted):
+    if has_unknown(unwanted):
         return UNKNOWN
     return [item for item in items if contains(item, unwanted) is not True]
 
@@ -158,6 +158,7 @@ LIST_BODIES: dict[str, Callable[..., Any]] = {
     "is_ascii": lambda context, text: text.isascii(),
     "replace": _replace,
     "last_part": _last_part,
+    "to_list": lambda context, value: _listed(value) if isinstance(value, np.ndarray) else value,
 }
 
 
@@ -168,22 +169,27 @@ def element_type(dtype: int) -> np.dtype[Any]:
     return np.dtype(helper.tensor_dtype_to_np_dtype(int(dtype)))
 
 
-def _items(value: Any) -> Any:
-    """A list as an array; UNKNOWN when an item of it is."""
-    if isinstance(value, list):
-        if any(item is UNKNOWN or isinstance(item, Symbol) for item in value):
+# Functions of expressions on whole arrays.
+
+_FLOAT = DType(1)
+
+
+def _of_known(body: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of values that are known as a whole. It is unknown if an item of a list is."""
+
+    def call(context: RecordedGraph, *arguments: Any) -> Any:
+        if any(isinstance(value, list) and has_unknown(value) for value in arguments):
             return UNKNOWN
-        return as_array(value)
-    return value
+        return body(*arguments)
+
+    return call
 
 
 def _mapped(function: Callable[..., Any], *, as_float: bool = False) -> Callable[..., Any]:
     """A NumPy function over an array, a list (giving a list) or one number (giving a number)."""
 
-    def call(context: RecordedGraph, value: Any, *more: Any) -> Any:
-        known = _items(value)
-        if known is UNKNOWN:
-            return UNKNOWN
+    def call(value: Any, *more: Any) -> Any:
+        known = _array(value)
         if as_float and isinstance(known, np.ndarray) and known.dtype.kind in "iub":
             known = known.astype(np.float64)
         _check_together(known, *more)
@@ -197,13 +203,18 @@ def _mapped(function: Callable[..., Any], *, as_float: bool = False) -> Callable
     return call
 
 
+def _array(value: Any) -> Any:
+    """A list as an array, any other value as it is."""
+    return as_array(value) if isinstance(value, list) else value
+
+
 def _whole(function: Callable[[Any], Any]) -> Callable[..., Any]:
     """floor, ceil, round: of a single number as an int, so that it can be a dimension."""
     mapped = _mapped(function)
 
-    def call(context: RecordedGraph, value: Any) -> Any:
-        result = mapped(context, value)
-        if isinstance(value, np.ndarray) or result is UNKNOWN:
+    def call(value: Any) -> Any:
+        result = mapped(value)
+        if isinstance(value, np.ndarray):
             return result
         return [int(item) for item in result] if isinstance(result, list) else int(result)
 
@@ -211,11 +222,9 @@ def _whole(function: Callable[[Any], Any]) -> Callable[..., Any]:
 
 
 def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(context: RecordedGraph, value: Any, axes: Any = None) -> Any:
-        known = _items(value)
-        if known is UNKNOWN:
-            return UNKNOWN
-        axis = tuple(axes) if isinstance(axes, list) else axes
+    def call(value: Any, axes: Any = None) -> Any:
+        known = _array(value)
+        axis = _axes(axes)
         result = function(known, axis=axis)
         dtype = np.asarray(known).dtype
         if axis is None and (isinstance(value, list) or np.ndim(known) <= 1):
@@ -228,19 +237,15 @@ def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:
 def _extreme(whole: Callable[[Any], Any], pairwise: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """min, max: the extreme element of one value, or element by element of several."""
 
-    def call(context: RecordedGraph, value: Any, *more: Any) -> Any:
-        parts = [_items(part) for part in (value, *more)]
-        if any(part is UNKNOWN for part in parts):
-            return UNKNOWN
+    def call(*values: Any) -> Any:
+        parts = list(map(_array, values))
         if len(parts) == 1:
             return np.asarray(whole(parts[0])).item()
         result = parts[0]
         for part in parts[1:]:
             _check_together(result, part)
             result = pairwise(result, part)
-        if any(isinstance(part, np.ndarray) for part in (value, *more)):
-            return result
-        return np.asarray(result).tolist()
+        return result if any(isinstance(value, np.ndarray) for value in values) else np.asarray(result).tolist()
 
     return call
 
@@ -259,66 +264,35 @@ def _check_together(*values: Any) -> None:
     check_shape(np.broadcast_shapes(*map(np.shape, values)))
 
 
-def _filled(value: float) -> Callable[..., Any]:
-    def call(context: RecordedGraph, shape: Any, dtype: int = DType(1)) -> Any:
-        if _items(shape) is UNKNOWN:
-            return UNKNOWN
-        return np.full(_shape(shape), value, dtype=element_type(dtype))
-
-    return call
-
-
-def _full(context: RecordedGraph, shape: Any, value: Any, dtype: Any = None) -> Any:
-    if _items(shape) is UNKNOWN:
-        return UNKNOWN
-    kind = (
-        element_type(dtype)
-        if dtype is not None
-        else np.dtype(np.float32)
-        if isinstance(value, float)
-        else np.asarray(value).dtype
-    )
+def _full(shape: Any, value: Any, dtype: Any = None) -> Any:
+    if dtype is not None:
+        kind = element_type(dtype)
+    else:
+        kind = np.dtype(np.float32) if isinstance(value, float) else np.asarray(value).dtype
     return np.full(_shape(shape, kind.itemsize), value, dtype=kind)
 
 
-def _reshape(context: RecordedGraph, value: Any, shape: Any) -> Any:
-    known = _items(value)
-    if known is UNKNOWN or _items(shape) is UNKNOWN:
-        return UNKNOWN
-    return np.reshape(known, shape)
+def _axes(axes: Any) -> Any:
+    """One axis, all (None), or several as NumPy wants them."""
+    return tuple(axes) if isinstance(axes, list) else axes
 
 
-def _transpose(context: RecordedGraph, value: Any, perm: Any = None) -> Any:
-    return np.transpose(value, perm)
-
-
-def _expand_dims(context: RecordedGraph, value: Any, axes: Any) -> Any:
-    known = _items(value)
-    return UNKNOWN if known is UNKNOWN else np.expand_dims(known, tuple(axes) if isinstance(axes, list) else axes)
-
-
-def _squeeze(context: RecordedGraph, value: Any, axes: Any = None) -> Any:
-    return np.squeeze(value, tuple(axes) if isinstance(axes, list) else axes)
-
-
-def _concat(context: RecordedGraph, *parts: Any) -> Any:
+def _concat(*parts: Any) -> Any:
     *arrays, axis = parts
     if isinstance(axis, list | np.ndarray):
         raise Failure("the last argument of `concat` is the axis")
-    known = [_items(part) for part in arrays]
-    if any(part is UNKNOWN for part in known):
-        return UNKNOWN
+    known = list(map(_array, arrays))
     check_shape((sum(map(np.size, known)),), max((np.asarray(part).itemsize for part in known), default=1))
     return np.concatenate(known, axis=axis)
 
 
-def _matmul(context: RecordedGraph, left: Any, right: Any) -> Any:
+def _matmul(left: Any, right: Any) -> Any:
     if np.ndim(left) > 1 and np.ndim(right) > 1:
         check_shape((*np.broadcast_shapes(left.shape[:-2], right.shape[:-2]), left.shape[-2], right.shape[-1]), left.itemsize)
     return np.matmul(left, right)
 
 
-def _inverse(context: RecordedGraph, matrix: Any) -> Any:
+def _inverse(matrix: Any) -> Any:
     """In double precision, then in the type of the matrix."""
     if np.ndim(matrix) != 2 or matrix.shape[0] != matrix.shape[1]:
         raise Failure("only a square matrix has an inverse")
@@ -330,37 +304,21 @@ def _inverse(context: RecordedGraph, matrix: Any) -> Any:
         raise Failure("the matrix has no inverse") from error
 
 
-def _cast(context: RecordedGraph, value: Any, dtype: int) -> Any:
-    known = _items(value)
-    return UNKNOWN if known is UNKNOWN else as_array(known).astype(element_type(dtype))
-
-
-def _to_list(context: RecordedGraph, value: Any) -> Any:
-    return _listed(value) if isinstance(value, np.ndarray) else value
-
-
-def _where(context: RecordedGraph, test: Any, then: Any, other: Any) -> Any:
-    parts = [_items(part) for part in (test, then, other)]
-    if any(part is UNKNOWN for part in parts):
-        return UNKNOWN
+def _where(*values: Any) -> Any:
+    parts = list(map(_array, values))
     _check_together(*parts)
     result = np.where(*parts)
-    return result if any(isinstance(part, np.ndarray) for part in (test, then, other)) else result.tolist()
+    return result if any(isinstance(value, np.ndarray) for value in values) else result.tolist()
 
 
-def _tile(context: RecordedGraph, value: Any, times: Any) -> Any:
-    counts = _items(times)
-    known = _items(value)
-    if counts is UNKNOWN or known is UNKNOWN:
-        return UNKNOWN
+def _tile(value: Any, times: Any) -> Any:
+    known, counts = _array(value), _array(times)
     _shape([int(np.size(known)), int(np.prod(counts, dtype=object))], np.asarray(known).itemsize)
     return np.tile(known, counts)
 
 
-def _repeat(context: RecordedGraph, value: Any, times: int, axis: Any = None) -> Any:
-    known = _items(value)
-    if known is UNKNOWN:
-        return UNKNOWN
+def _repeat(value: Any, times: int, axis: Any = None) -> Any:
+    known = _array(value)
     _shape([int(np.size(known)), times], np.asarray(known).itemsize)
     if isinstance(value, list) and np.size(known) * times > LIST_LIMIT:
         raise Failure(f"a list of more than {LIST_LIMIT} items")
@@ -368,17 +326,14 @@ def _repeat(context: RecordedGraph, value: Any, times: int, axis: Any = None) ->
     return result.tolist() if isinstance(value, list) else result
 
 
-def _pad(context: RecordedGraph, value: Any, pads: list[Any], fill: Any = 0) -> Any:
-    known = _items(value)
-    if known is UNKNOWN or _items(pads) is UNKNOWN:
-        return UNKNOWN
-    half = len(pads) // 2
+def _pad(value: Any, pads: list[Any], fill: Any = 0) -> Any:
+    known, half = _array(value), len(pads) // 2
     widths = list(zip(pads[:half], pads[half:], strict=True))
     _shape([dim + sum(width) for dim, width in zip(np.shape(known), widths, strict=True)], np.asarray(known).itemsize)
     return np.pad(known, widths, constant_values=fill)
 
 
-ARRAY_BODIES: dict[str, Callable[..., Any]] = {
+_OF_KNOWN: dict[str, Callable[..., Any]] = {
     "abs": _mapped(np.abs),
     "sqrt": _mapped(np.sqrt, as_float=True),
     "exp": _mapped(np.exp, as_float=True),
@@ -396,25 +351,25 @@ ARRAY_BODIES: dict[str, Callable[..., Any]] = {
     "mean": _reduced(np.mean),
     "min": _extreme(np.min, np.minimum),
     "max": _extreme(np.max, np.maximum),
-    "array": lambda context, value: as_array(value),
+    "array": as_array,
     "concat": _concat,
-    "reshape": _reshape,
-    "transpose": _transpose,
-    "expand_dims": _expand_dims,
-    "squeeze": _squeeze,
-    "zeros": _filled(0),
-    "ones": _filled(1),
+    "reshape": lambda value, shape: np.reshape(_array(value), shape),
+    "transpose": np.transpose,
+    "expand_dims": lambda value, axes: np.expand_dims(_array(value), _axes(axes)),
+    "squeeze": lambda value, axes=None: np.squeeze(value, _axes(axes)),
+    "zeros": lambda shape, dtype=_FLOAT: _full(shape, 0, dtype),
+    "ones": lambda shape, dtype=_FLOAT: _full(shape, 1, dtype),
     "full": _full,
-    "zeros_like": lambda context, value: np.zeros_like(value),
-    "ones_like": lambda context, value: np.ones_like(value),
-    "full_like": lambda context, value, fill: np.full_like(value, fill),
-    "cast": _cast,
-    "to_list": _to_list,
+    "zeros_like": np.zeros_like,
+    "ones_like": np.ones_like,
+    "full_like": np.full_like,
+    "cast": lambda value, dtype: as_array(value).astype(element_type(dtype)),
     "where": _where,
     "matmul": _matmul,
     "inverse": _inverse,
     "tile": _tile,
     "repeat": _repeat,
     "pad": _pad,
-    "flatten": lambda context, value: np.ravel(value),
+    "flatten": np.ravel,
 }
+ARRAY_BODIES = {name: _of_known(body) for name, body in _OF_KNOWN.items()}

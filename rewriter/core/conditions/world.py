@@ -18,6 +18,7 @@ from rewriter.core.conditions.rule_values import (
     Symbol,
     as_array,
     dtype_of,
+    has_unknown,
     is_array,
     of_library,
     truth,
@@ -102,9 +103,7 @@ def _argument(kinds: frozenset[str], position: int, value: Any, world: World) ->
     if isinstance(value, world.tensor_class):
         return value if "tensor" in kinds or "any" in kinds else world.array(value)
     if isinstance(value, list) and "list" not in kinds and "array" in kinds:
-        if any(item is UNKNOWN or isinstance(item, Symbol) for item in value):
-            return UNKNOWN
-        return as_array(value)
+        return UNKNOWN if has_unknown(value) else as_array(value)
     if "any" not in kinds and of_library(value, "onnx_graphsurgeon", "Graph"):  # NumPy would ask it for an array, in vain
         raise Failure(f"argument {position + 1} is a graph")
     return value

@@ -32,7 +32,8 @@ from rewriter.trust.proof.models.model_runs import values_of
 from rewriter.trust.proof.models.output_agreement import FrameworkOutputs, compare
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.trust.proof.oracles import ORACLES, Refusal
-from rewriter.trust.proof.rules.obligation import REFUSED, obligation, refuted, running, running_instance, shrink, unneeded
+from rewriter.trust.proof.rules.obligation import obligation, running, shrink, unneeded
+from rewriter.trust.proof.rules.refused import REFUSED, refuted, running_instance
 from rewriter.trust.proof.rules.trial import (
     CHANGED,
     NOT_FIRED,
