@@ -256,7 +256,7 @@ GRACE = 60.0
         "samples",
         "seed",
         like("jobs", default=1, help="processes (default: 1)"),
-        like("timeout", type=float, default=20.0, help="for the samples of one rule (default: 20)"),
+        like("timeout", type=float, default=20.0, help="processor time for the samples of one rule (default: 20)"),
         "recorded",
         "update-lock",
         OneOf(("locked", "no-lock")),

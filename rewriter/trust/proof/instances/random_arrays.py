@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from rewriter.core.language.operator_traits import pick, traits
+from rewriter.core.language.operator_traits import SPREADING, of_rule, pick, traits
 from rewriter.core.onnxfile.external_data import tensors_of
 from rewriter.trust.proof.instances.instance import MOST_ELEMENTS, Array, Instance, free_inputs, shape_of
 
@@ -123,17 +123,24 @@ class NoInputs(Exception):
     """The inputs cannot be drawn: a shape is not known, or too large."""
 
 
-def feed(instance: Instance, rng: np.random.Generator, style: str) -> dict[str, Array]:
+def feed(instance: Instance, rng: np.random.Generator, style: str, repaired: onnx.ModelProto | None = None) -> dict[str, Array]:
     """Inputs in a style of `arrays`.
+
+    Args:
+        instance: the model.
+        rng: the only source of chance.
+        style: how numbers are drawn.
+        repaired: the model after a repair. It shows the meaning of an input that an unknown operator reads before.
 
     Raises:
         NoInputs.
     """
     graph = instance.model.graph
-    roles = _roles(instance)
+    roles = ({} if repaired is None else _roles(repaired.graph, instance.sizes)) | _roles(graph, instance.sizes)
     found: dict[str, Array] = {}
+    shapes = {info.name: shape_of(info, instance.sizes) for info in free_inputs(graph)}
     for info in free_inputs(graph):
-        shape = shape_of(info, instance.sizes)
+        shape = shapes[info.name]
         kind = info.type.tensor_type.elem_type
         if info.name in instance.fixed:
             found[info.name] = instance.fixed[info.name]
@@ -145,18 +152,26 @@ def feed(instance: Instance, rng: np.random.Generator, style: str) -> dict[str, 
             raise NoInputs(info.name)
         role = roles.get(info.name, ANY)
         found[info.name] = random_array(rng, kind, dims, role, TAME if role in (SMALL, POSITIVE) else style)
+        alike = [lengths for lengths in shapes.values() if lengths and (len(lengths),) == dims and None not in lengths]
+        if role == POSITIVE and kind not in FLOATS and alike and rng.random() < 0.5:  # the lengths of another input
+            found[info.name] = np.array(alike[rng.integers(len(alike))], dtype=found[info.name].dtype)
     return found
 
 
-def _roles(instance: Instance) -> dict[str, Role]:
-    graph = instance.model.graph
-    shapes = {info.name: shape_of(info, instance.sizes) for info in graph.input}
+_KEEPING = SPREADING | of_rule("cast")
+
+
+def _roles(graph: onnx.GraphProto, sizes: Mapping[str, int]) -> dict[str, Role]:
+    """The meanings of tensors for the nodes that read them, also by way of nodes that only move data."""
+    shapes = {info.name: shape_of(info, sizes) for info in graph.input}
     shapes.update({tensor.name: list(tensor.dims) for tensor in graph.initializer})
     roles: dict[str, Role] = {}
-    for node in graph.node:
+    for node in reversed(graph.node):
         axis = next((int(a.i) for a in node.attribute if a.name == "axis"), 0)
         for position, name in enumerate(node.input):
             role = operand_role(node.op_type, position, axis, shapes.get(node.input[0]))
+            if role == ANY and node.op_type in _KEEPING and traits(node.op_type).is_data(position):
+                role = roles.get(node.output[0], ANY)
             if role != ANY:
                 roles[name] = role
     return roles

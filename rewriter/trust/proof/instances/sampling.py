@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -16,7 +17,13 @@ from rewriter.core.record import replace
 from rewriter.trust.proof.instances.draft import Dims, Rejected
 from rewriter.trust.proof.instances.instance import Instance, free_inputs
 from rewriter.trust.proof.instances.pattern_instances import pattern_instance
-from rewriter.trust.proof.instances.seeded_instances import seeded_instance, tests_of, written_instance
+from rewriter.trust.proof.instances.seeded_instances import (
+    forget_output_shapes,
+    recorded_instance,
+    seeded_instance,
+    tests_of,
+    written_instance,
+)
 from rewriter.trust.proof.oracles import newest_opset
 
 # The opsets in which a rule is tried: one or two of every stretch in which none of its operators changes.
@@ -56,19 +63,26 @@ def all_opsets(rule: Rule) -> list[int]:
 
 FEW_DIMS = 3
 """Up to so many free dimensions all shapes over {1, 2, 3} are tried."""
-_PATIENCE = 30  # instances of the pattern without a firing, before most come from the tests
+_PATIENCE = 30  # instances of the pattern without a sample, before most come from the tests
 _FORMS_WITH_ALL_SHAPES = 4
 _NAMED = 0.12  # of instances have dimensions without a number
 
 
 class Stream:
-    """Instances of one rule. Call `accepted` if the rule fired on the last one."""
+    """Instances of one rule. Call `accepted` if the last one is a sample.
 
-    def __init__(self, rule: Rule, seed: int) -> None:
+    Args:
+        rule: the rule.
+        seed: the only source of chance.
+        exports: recorded exports that the rule repairs; they replace tests that it lacks.
+    """
+
+    def __init__(self, rule: Rule, seed: int, exports: Iterable[Path] = ()) -> None:
         self.rule = rule
         self.seed = [seed, int(rule.digest[:12], 16)]
         self.forms = [] if rule.ast.match.graph else opsets(rule)
-        self._tests = tests_of(rule, positive=True)
+        self._seeds = [written_instance(rule, test) for test in tests_of(rule, positive=True)]
+        self._seeds = self._seeds or [recorded_instance(path) for path in exports]
         self._attempts = self._fired = 0
         self._exhaustive: deque[tuple[int, int, tuple[int, ...]]] = deque()
         self._covered: set[int] = set()
@@ -79,7 +93,7 @@ class Stream:
         return np.random.default_rng([*self.seed, index])
 
     def accepted(self) -> None:
-        """The rule fired on the last instance: if it has few dimensions, all shapes of it follow."""
+        """The rule fired on the last instance and an oracle ran it: if it has few dimensions, all shapes of it follow."""
         if self._last is None:
             return
         self._fired += 1
@@ -91,9 +105,9 @@ class Stream:
     def __iter__(self) -> Iterator[tuple[int, Instance | None]]:
         """Pairs of an index and an instance, None if the draft failed; without end."""
         index = 0
-        for test in self._tests:
+        for seed in self._seeds:
             self._last = None
-            yield index, written_instance(self.rule, test)
+            yield index, seed
             index += 1
         while True:
             instance = self._next(index)
@@ -118,12 +132,12 @@ class Stream:
             return self._pattern(index, opset, rng, digits)
         hopeless = self._attempts >= _PATIENCE and self._fired * 20 < self._attempts
         rng = self.generator(index)
-        choice = rng.random()  # between pattern and tests
-        if self.forms and (not self._tests or choice < (0.1 if hopeless else 0.6)):
+        choice = rng.random()  # between pattern and seeds
+        if self.forms and (not self._seeds or choice < (0.1 if hopeless else 0.6)):
             return self._pattern(index, self.forms[index % len(self.forms)], rng)
-        if not self._tests:
+        if not self._seeds:
             return None
-        return seeded_instance(self.rule, self._tests[index % len(self._tests)], self.forms, Dims(rng))
+        return seeded_instance(self.rule, self._seeds[index % len(self._seeds)], self.forms, Dims(rng))
 
     def _pattern(self, index: int, opset: int, rng: np.random.Generator, digits: tuple[int, ...] = ()) -> Instance | None:
         """The instance of an index, or the same one with other dimensions."""
@@ -149,7 +163,7 @@ def _hide(instance: Instance, dims: Dims) -> Instance:
     """
     model = onnx.ModelProto()
     model.CopyFrom(instance.model)
-    sizes: dict[str, int] = {}
+    sizes = dict(instance.sizes)
     for info in free_inputs(model.graph):
         if info.name in instance.fixed:
             continue
@@ -158,7 +172,6 @@ def _hide(instance: Instance, dims: Dims) -> Instance:
                 name = f"d{dim.dim_value}" if dims.chance(0.5) else f"{info.name}_{position}"
                 sizes[name] = dim.dim_value
                 dim.dim_param = name
-    for info in model.graph.output:
-        info.type.tensor_type.ClearField("shape")
+    forget_output_shapes(model.graph)
     del model.graph.value_info[:]
     return replace(instance, model=model, sizes=sizes)

@@ -1,13 +1,15 @@
-"""Instances made from a rule's own positive tests: the author's models with other lengths, contents, attributes and types.
+"""Instances made from models on which a rule fires: they get other lengths, contents, attributes and types.
 
-Repairs need them above all: the models that they are for are ones that no schema would let a generator make.
+Repairs need them above all: the models that they are for are ones that no schema would let a generator make. The models are the
+rule's positive tests. A rule whose case cannot be written as a test, such as a note at a node, has recorded exports instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import prod
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -16,10 +18,12 @@ from onnx import AttributeProto, TensorProto, helper
 from rewriter.core.engine.compile import default_value
 from rewriter.core.language import ast, schema
 from rewriter.core.language.rule import Rule
+from rewriter.core.record import replace
 from rewriter.trust.proof.instances.draft import Dims
-from rewriter.trust.proof.instances.instance import MOST_ELEMENTS, Array, Instance, ir_version
+from rewriter.trust.proof.instances.instance import MOST_ELEMENTS, Array, Instance, free_inputs, ir_version
 from rewriter.trust.proof.instances.random_arrays import ANY, ROUGH, TAME, random_array
 from rewriter.trust.rule_tests import read_model
+from rewriter.trust.source.find import find
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 _SHAPE_ATTRIBUTES = ("split", "shape", "kernel_shape")
@@ -42,13 +46,20 @@ def written_instance(rule: Rule, test: ast.Test) -> Instance:
 _read = lru_cache(maxsize=32)(read_model)  # tests of a rule are varied hundreds of times
 
 
-def seeded_instance(rule: Rule, test: ast.Test, opsets: Iterable[int], dims: Dims) -> Instance:
-    """The model of a test, varied. Half of them keep operators, attributes and element types as they were."""
-    written = written_instance(rule, test)
-    model = written.model
+def recorded_instance(path: Path) -> Instance:
+    """The model of a recorded export, with the framework's own file next to it."""
+    source = find(path)
+    return Instance(onnx.load(path), str(path), None if source is None else source.read_text(encoding="utf-8"))
+
+
+def seeded_instance(rule: Rule, seed: Instance, opsets: Iterable[int], dims: Dims) -> Instance:
+    """A model, varied. Half of them keep operators, attributes and element types as they were."""
+    model = onnx.ModelProto()
+    model.CopyFrom(seed.model)
     plain = dims.chance(0.5)
     lengths = _lengths(model.graph, dims)
-    resize(model.graph, lengths, dims.chance)
+    whole = dims.chance(0.4)  # lengths that belong together stay so: a kernel and its attribute, two shapes of one size
+    resize(model.graph, lengths, (lambda likely: True) if whole else dims.chance)
     if not plain:
         if dims.chance(0.4):
             _retype(model.graph, dims)
@@ -56,16 +67,19 @@ def seeded_instance(rule: Rule, test: ast.Test, opsets: Iterable[int], dims: Dim
             _perturb(model.graph, dims)
     _contents(model.graph, dims)
     _move(model, sorted(opsets), dims)
-    if rule.kind.name != "repair" or dims.chance(0.2):
+    if rule.kind.name not in ("repair", "interface") or dims.chance(0.2):
         forget_output_shapes(model.graph)
-    return Instance(model, test.title, test.source, written.settings, plain=plain)
+    dimensions = (d for info in free_inputs(model.graph) for d in info.type.tensor_type.shape.dim)
+    sizes = {d.dim_param: _LENGTHS[dims.below(len(_LENGTHS))] for d in dimensions if d.dim_param}
+    return replace(seed, model=model, sizes=sizes, plain=plain)
 
 
 # --- lengths -----------------------------------------------------------------------------------------------------------
 
 
 def _infos(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
-    return [*graph.input, *graph.output, *graph.value_info]
+    """All declarations of tensors."""
+    return [i for i in (*graph.input, *graph.output, *graph.value_info) if i.type.WhichOneof("value") == "tensor_type"]
 
 
 def shapes(graph: onnx.GraphProto) -> list[list[int]]:
@@ -89,9 +103,21 @@ def _lengths(graph: onnx.GraphProto, dims: Dims) -> dict[int, int]:
     for length in old:
         tails = [shape[k:] for shape in known for k in range(len(shape) - 1) if prod(shape[k:]) == length]
         factors = next((tail for tail in tails if all(0 < d < length for d in tail)), None)
-        if factors is not None and dims.chance(0.85):
+        if factors is None and dims.chance(0.6):
+            factors = _factors(length, [d for d in reversed(old) if 1 < d < length])
+        if factors and dims.chance(0.85):
             new[length] = prod(new[d] for d in factors)
     return new
+
+
+def _factors(length: int, known: Sequence[int]) -> list[int]:
+    """Known lengths whose product is the length, preferably large ones; empty if there are none."""
+    for at, factor in enumerate(known):
+        if length == factor:
+            return [factor]
+        if length % factor == 0 and (others := _factors(length // factor, known[at:])):
+            return [factor, *others]
+    return []
 
 
 def resize(graph: onnx.GraphProto, lengths: Mapping[int, int], chance: Callable[[float], bool]) -> None:
@@ -169,14 +195,19 @@ def _perturb(graph: onnx.GraphProto, dims: Dims) -> None:
 
 
 def _contents(graph: onnx.GraphProto, dims: Dims) -> None:
-    """Other weights, mostly; integers and single numbers often decide shapes and stay more often than not."""
+    """Other weights, mostly; integers and single numbers often decide shapes and stay more often than not. Equal weights
+    stay equal, mostly.
+    """
+    drawn: dict[tuple[int, tuple[int, ...], bytes], Array] = {}
     for tensor in _constants(graph):
         array = onnx.numpy_helper.to_array(tensor)
         if tensor.data_type in _FLOATS and dims.chance(0.7 if array.size > 1 else 0.2) and not _is_special(array, dims):
             style = ROUGH if dims.chance(0.5) else TAME
             changed = random_array(dims.rng, tensor.data_type, array.shape, ANY, style)
             positive = array.size and bool(np.all(array >= 0))
-            _replace(tensor, np.abs(changed) + changed.dtype.type(0.25) if positive else changed)
+            changed = np.abs(changed) + changed.dtype.type(0.25) if positive else changed
+            equal = drawn.setdefault((tensor.data_type, array.shape, array.tobytes()), changed)
+            _replace(tensor, equal if dims.chance(0.8) else changed)
 
 
 def _is_special(array: Array, dims: Dims) -> bool:
@@ -203,4 +234,5 @@ def _move(model: onnx.ModelProto, opsets: list[int], dims: Dims) -> None:
 def forget_output_shapes(graph: onnx.GraphProto) -> None:
     """Leaves the shapes of the outputs to inference."""
     for info in graph.output:
-        info.type.tensor_type.ClearField("shape")
+        if info.type.HasField("tensor_type"):
+            info.type.tensor_type.ClearField("shape")

@@ -43,13 +43,13 @@ def shrink(rule: Rule, trial: Trial, wrong: Callable[[Trial], bool]) -> Trial:
         trial: a trial that is `wrong`.
         wrong: whether a trial still shows the same thing.
     """
-    best, left, stop = trial, ATTEMPTS, time.monotonic() + SHRINK_SECONDS
+    best, left, stop = trial, ATTEMPTS, time.process_time() + SHRINK_SECONDS
     progress = True
     while progress and left > 0:
         progress = False
         for smaller in _smaller(best.instance):
             left -= 1
-            if left < 0 or time.monotonic() > stop:
+            if left < 0 or time.process_time() > stop:
                 return best
             found = attempt(rule, smaller, np.random.default_rng(0), STYLES)
             if wrong(found):
@@ -131,11 +131,11 @@ def _broke(rule: Rule, weaker: Rule, rejected: Sequence[Instance], seed: int) ->
     broke = 0
     if any(not run_test(weaker, test).ok for test in rule.ast.tests if test.after is None):
         return 0
-    stop = time.monotonic() + NEGATIVE_SECONDS
+    stop = time.process_time() + NEGATIVE_SECONDS
     stream = Stream(weaker, seed)
     fresh = (instance for _, instance in islice(stream, INSTANCES) if instance is not None)
     for number, instance in enumerate((*rejected, *fresh)):
-        if time.monotonic() > stop:
+        if time.process_time() > stop:
             break
         if number >= len(rejected) and not _leaves(rule, instance):
             continue

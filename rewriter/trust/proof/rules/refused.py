@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -51,6 +52,7 @@ def running_instance(
     evidence: Evidence,
     seed: int,
     *,
+    exports: Sequence[Path] = (),
     skip: Collection[int] = (),
     at: Callable[[int], object] = lambda number: None,
 ) -> RunningInstance | None:
@@ -60,12 +62,13 @@ def running_instance(
         rule: the rule.
         evidence: the claim of the rule; the header of the rule is not read.
         seed: of the models.
+        exports: recorded exports that the rule repairs.
         skip: numbers of models not to run, since they take the process down.
         at: is called with the number of each model before it runs.
     """
-    fired, end = 0, time.monotonic() + SECONDS
-    for number, instance in islice(enumerate(_instances(rule, seed), FIRST), MOST_TRIED):
-        if fired >= ENOUGH or time.monotonic() > end:
+    fired, end = 0, time.process_time() + SECONDS
+    for number, instance in islice(enumerate(_instances(rule, seed, exports), FIRST), MOST_TRIED):
+        if fired >= ENOUGH or time.process_time() > end:
             return None
         if instance is None or number in skip:
             continue
@@ -86,7 +89,7 @@ def refuted(evidence: Evidence) -> str:
     return f"`evidence: {evidence.name}{runtime}`, but it fires on a model that {how}"
 
 
-def _instances(rule: Rule, seed: int) -> Iterator[Instance | None]:
+def _instances(rule: Rule, seed: int, exports: Sequence[Path]) -> Iterator[Instance | None]:
     """The rule's tests as written and in every opset of its range, then the instances of verification; None for a draft that
     could not be completed.
     """
@@ -95,7 +98,7 @@ def _instances(rule: Rule, seed: int) -> Iterator[Instance | None]:
         written = written_instance(rule, test)
         yield written
         yield from (_moved(written, opset) for opset in opsets if opset != written.opset)
-    stream = Stream(rule, seed)
+    stream = Stream(rule, seed, exports)
     stream.forms = [] if rule.ast.match.graph else opsets
     yield from (instance for _, instance in stream)
 

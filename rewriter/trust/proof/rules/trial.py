@@ -252,7 +252,8 @@ def attempt(rule: Rule, instance: Instance, rng: np.random.Generator, styles: Se
         return Trial(WRONG, instance, f"rewriting does not come to an end: {log.stops[0].message}", after)
     kind = rule.kind.name
     try:
-        feeds = [(style, feed(instance, rng, style)) for style in _suited(kind, styles, instance)]
+        repaired = after if kind == "repair" else None
+        feeds = [(style, feed(instance, rng, style, repaired)) for style in _suited(kind, styles, instance)]
     except NoInputs:
         feeds = []
     if kind == "lossy":

@@ -79,10 +79,18 @@ class Export:
 
 def exports(folder: Path) -> Iterator[Export]:
     """The recorded exports of a folder, by name; models without recorded outputs are left out."""
-    for path in sorted(folder.rglob("*.onnx")):
+    for path in _models(folder):
         data = next((p for p in (path.with_suffix(".npz"), path.with_name("data.npz")) if p.is_file()), None)
         if data is not None and (recorded := FrameworkOutputs(str(data))).count:
-            yield Export(path.parent.name if path.stem == "model" else path.stem, path, recorded)
+            yield Export(_export_name(path), path, recorded)
+
+
+def _models(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.onnx"))
+
+
+def _export_name(path: Path) -> str:
+    return path.parent.name if path.stem == "model" else path.stem
 
 
 def examine(rules: RuleSet, folder: Path, codes: Collection[str]) -> Recorded:
@@ -141,7 +149,7 @@ def _off(export: Export, model: Model) -> str:
         return str(error)
 
 
-MOST_TRIED = 12
+MOST_TRIED = 20
 """Instances made for each sample wanted, before the generator is taken to be too weak."""
 _KEPT = 60
 _MOST_PARTED = 3  # a repair differs for a reason if outputs agree less than this many times as often
@@ -150,7 +158,17 @@ _FEW = 5  # one in so many rejected models may be read differently by an oracle 
 
 @record(frozen=True)
 class VerifyPlan:
-    """How thoroughly to verify one rule: `seconds` bounds its samples, `limit` all that is done, `memory` its process."""
+    """How thoroughly to verify one rule.
+
+    Attributes:
+        samples: models on which the rule fires, and that an oracle runs.
+        seed: of all random choices.
+        seconds: of the processor, for these models; so a busy machine does not change the verdict.
+        negatives: whether the rule is also tried without each condition.
+        limit: seconds for all that is done; models are drawn for half of them at most.
+        memory: bytes for the process.
+        exports: folder of recorded exports, if there is one.
+    """
 
     samples: int = 200
     seed: int = 0
@@ -158,6 +176,7 @@ class VerifyPlan:
     negatives: bool = True
     limit: float = 120.0
     memory: int | None = None
+    exports: Path | None = None
 
 
 @record
@@ -231,6 +250,7 @@ def verify_rule(
         at: is called with the index of each instance before it runs, and with -1 after the last.
     """
     started = time.monotonic()
+    paths = [path for path in _models(plan.exports) if _export_name(path) in recorded] if recorded and plan.exports else []
     verdict = Verdict(
         rule.code, rule.digest, seed=plan.seed, recorded=tuple(recorded), crashed=sum(index >= 0 for index in skip)
     )
@@ -239,9 +259,9 @@ def verify_rule(
         verdict.status, verdict.why = COUNTEREXAMPLE, f"its own test fails: {failed.title!r}"
         verdict.obligation = failed.message
         return verdict
-    if _runs_as_it_is(rule, plan, skip, at, verdict):
+    if _runs_as_it_is(rule, plan, paths, skip, at, verdict):
         return verdict
-    tally = _sample(rule, plan, skip, at, started)
+    tally = _sample(rule, plan, paths, skip, at)
     at(-1)
     _conclude(rule, tally, verdict)
     if plan.negatives and verdict.status != COUNTEREXAMPLE:
@@ -250,11 +270,18 @@ def verify_rule(
     return verdict
 
 
-def _runs_as_it_is(rule: Rule, plan: VerifyPlan, skip: Collection[int], at: Callable[[int], object], verdict: Verdict) -> bool:
+def _runs_as_it_is(
+    rule: Rule,
+    plan: VerifyPlan,
+    paths: Sequence[Path],
+    skip: Collection[int],
+    at: Callable[[int], object],
+    verdict: Verdict,
+) -> bool:
     """Whether a model runs although the rule claims that it is rejected; the verdict then reports it."""
     if rule.evidence is None or rule.evidence.name != REFUSED:
         return False
-    found = running_instance(rule, rule.evidence, plan.seed, skip=skip, at=at)
+    found = running_instance(rule, rule.evidence, plan.seed, exports=paths, skip=skip, at=at)
     if found is not None:
         verdict.status, verdict.runs = COUNTEREXAMPLE, True
         verdict.why = refuted(rule.evidence)
@@ -262,11 +289,12 @@ def _runs_as_it_is(rule: Rule, plan: VerifyPlan, skip: Collection[int], at: Call
     return found is not None
 
 
-def _sample(rule: Rule, plan: VerifyPlan, skip: Collection[int], at: Callable[[int], object], started: float) -> _Tally:
+def _sample(rule: Rule, plan: VerifyPlan, paths: Sequence[Path], skip: Collection[int], at: Callable[[int], object]) -> _Tally:
     tally = _Tally()
-    stream = Stream(rule, plan.seed)
+    stream = Stream(rule, plan.seed, paths)
+    busy, waited = time.process_time() + plan.seconds, time.monotonic() + plan.limit / 2
     for index, instance in stream:
-        late = time.monotonic() - started > plan.seconds
+        late = time.process_time() > busy or time.monotonic() > waited
         if tally.wrong is not None or tally.samples >= plan.samples or tally.tried >= plan.samples * MOST_TRIED or late:
             break
         tally.tried += 1
@@ -276,7 +304,7 @@ def _sample(rule: Rule, plan: VerifyPlan, skip: Collection[int], at: Callable[[i
         styles = (STYLES[0], STYLES[1 + index % 2])
         trial = attempt(rule, instance, stream.generator(index), styles)
         tally.add(trial)
-        if trial.status != NOT_FIRED:
+        if trial.status in (SAME, REPAIRED, CHANGED):
             stream.accepted()
     return tally
 
@@ -392,7 +420,7 @@ def verify_with_exports(rules: RuleSet, codes: Sequence[str], plan: VerifyPlan, 
     known = {rule.code: rule for rule in rules}
     yield from (Verdict(code, known[code].digest, COUNTEREXAMPLE, why) for code, why in recorded.harms.items())
     todo = [known[code] for code in codes if code in known and code not in recorded.harms]
-    yield from verify_all(todo, plan, recorded.repairs, jobs)
+    yield from verify_all(todo, replace(plan, exports=folder), recorded.repairs, jobs)
 
 
 def verify_all(rules: Sequence[Rule], plan: VerifyPlan, recorded: Mapping[str, Sequence[str]], jobs: int) -> Iterator[Verdict]:
