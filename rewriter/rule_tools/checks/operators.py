@@ -31,18 +31,18 @@ EXPERIMENTAL = frozenset(
 
 FOREIGN = frozenset(
     {
-        "AdjustContrastv2", "Angle", "Bitcast", "BroadcastArgs", "Bucketize", "Cholesky", "Complex", "ComplexAbs",
-        "Conj", "Cross", "Cumprod", "Cumsum", "CumulativeLogsumexp", "DenseBincount", "Diag", "DiagPart", "Digamma",
-        "Dilation2D", "Erfc", "Erfinv", "EuclideanNorm", "Expm1", "FFT", "FFT2D", "FakeQuantWithMinMaxArgs",
+        "AdjustContrastv2", "Bitcast", "BroadcastArgs", "Bucketize", "Cholesky", "Complex", "ComplexAbs", "Cross",
+        "Cumprod", "Cumsum", "CumulativeLogsumexp", "DenseBincount", "Diag", "DiagPart", "Digamma", "Dilation2D",
+        "Erfc", "Erfinv", "EuclideanNorm", "Expm1", "FFT", "FFT2D", "FakeQuantWithMinMaxArgs",
         "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel", "GatherV2", "HSVToRGB", "HistogramFixedWidth",
-        "IFFT", "IFFT2D", "IRFFT", "Imag", "InTopKV2", "Invert", "IsFinite", "L2Loss", "LeftShift", "Lgamma", "Log1p",
-        "LogMatrixDeterminant", "LowerBound", "MatrixBandPart", "MatrixDeterminant", "MatrixDiagPartV3", "MatrixDiagV3",
-        "MatrixInverse", "MatrixSolve", "MatrixTriangularSolve", "MulNoNan", "Ndtri", "PartitionedCall", "RFFT",
-        "RGBToHSV", "Real", "ResizeBicubic", "ResizeBilinear", "ResizeNearestNeighbor", "ReverseV2", "RightShift",
-        "Rint", "Roll", "ScaleAndTranslate", "ScatterNd", "SegmentMean", "SegmentSum", "ShapeN",
-        "StatefulPartitionedCall", "StridedSlice", "TFL_GELU", "TensorScatterAdd", "TensorScatterMax",
-        "TensorScatterMin", "TensorScatterSub", "TruncateMod", "UnsortedSegmentMax", "UnsortedSegmentMin",
-        "UnsortedSegmentProd", "UnsortedSegmentSum", "UpperBound", "Xdivy", "Xlog1py", "Xlogy",
+        "IFFT", "IRFFT", "Imag", "InTopKV2", "Invert", "IsFinite", "L2Loss", "LeftShift", "Lgamma", "Log1p",
+        "LowerBound", "MatrixBandPart", "MatrixDeterminant", "MatrixDiagPartV3", "MatrixDiagV3", "MatrixInverse",
+        "MulNoNan", "Ndtri", "PartitionedCall", "RFFT", "RGBToHSV", "Real", "ResizeBicubic", "ResizeBilinear",
+        "ResizeNearestNeighbor", "ReverseV2", "RightShift", "Rint", "Roll", "ScaleAndTranslate", "ScatterNd",
+        "SegmentMean", "SegmentSum", "ShapeN", "StatefulPartitionedCall", "StridedSlice", "TFL_GELU",
+        "TensorScatterAdd", "TensorScatterMax", "TensorScatterMin", "TensorScatterSub", "TruncateMod",
+        "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum", "UpperBound", "Xdivy",
+        "Xlog1py", "Xlogy",
     }
 )  # fmt: skip
 """TensorFlow's operators that tf2onnx, if it cannot convert them, leaves in the graph as if they were ONNX's own."""
