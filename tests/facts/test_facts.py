@@ -57,6 +57,21 @@ def test_types_and_shapes_follow_from_the_inputs(plain: bool) -> None:
     assert known.is_constant("w") and not known.is_constant("x")
 
 
+@pytest.mark.parametrize("opset", [8, 10, 11])
+def test_negative_axes_count_from_the_end_in_every_opset(opset: int) -> None:
+    known = Known(
+        """g (float[N,2,3,1] x) => (s, u, both) {
+            s = Squeeze<axes=[-1]>(x)
+            u = Unsqueeze<axes=[-2]>(x)
+            both = Unsqueeze<axes=[0,-1]>(x)
+        }""",
+        opset,
+    )
+    assert known.shape("s") == ("N", 2, 3)
+    assert known.shape("u") == ("N", 2, 3, 1, 1)
+    assert known.shape("both") == (1, "N", 2, 3, 1, 1)
+
+
 def test_a_broken_node_leaves_its_neighbours_alone() -> None:
     known = Known(
         """g (float[2,3,1,1] x, float[5,3] w) => (a, b) {

@@ -413,6 +413,20 @@ def _sloped(facts: NodeFacts, shapes: Shapes) -> Shapes:
     return [output_shape(facts), *shapes[1:]]
 
 
+def _squeeze(facts: NodeFacts, shapes: Shapes) -> Shapes:
+    """Below opset 11 the inference ignores negative axes. Exporters write them, and runtimes count them from the end."""
+    axes, source = facts.integers("axes"), facts.shape(0)
+    if axes is None or min(axes, default=0) >= 0:
+        return shapes
+    if source is None:
+        return [None]
+    if facts.op == "Squeeze":
+        dropped = {axis % len(source) for axis in axes} if source else set()
+        return [tuple(dim for place, dim in enumerate(source) if place not in dropped)]
+    added, dims = {axis % (len(source) + len(axes)) for axis in axes}, iter(source)
+    return [tuple(1 if place in added else next(dims, None) for place in range(len(source) + len(axes)))]
+
+
 def _slice(facts: NodeFacts, shapes: Shapes) -> Shapes:
     """In opset 10, the inference gives a part of a named length the same name, and counts unknown steps as 1.
 
@@ -432,6 +446,7 @@ CORRECTIONS: dict[str, Callable[[NodeFacts, Shapes], Shapes]] = {
     "resize": _resize,
     "sloped": _sloped,
     "slice": _slice,
+    **dict.fromkeys(("squeeze", "unsqueeze"), _squeeze),
     "AffineGrid": _grid,
     "Attention": _attention,
     **dict.fromkeys(("CausalConvWithState", "LinearAttention"), _ranks_alone),
