@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
@@ -130,7 +130,7 @@ def _runs(rule: Rule) -> str:
 def symptom_index(rules: Sequence[Rule]) -> str:
     """How to find a message, and the groups of messages."""
     answer = StringIO()
-    with redirect_stdout(answer):
+    with redirect_stdout(answer), redirect_stderr(StringIO()):
         main_of_commands(["rules", "--symptom", EXAMPLE, "--no-config"])
     groups = _message_groups(rules)
     rows = (f"| [{name}](symptoms/{name}.md) | {len(said)} | {GROUPS[name]} |" for name, said in groups.items())

@@ -62,11 +62,11 @@ declared_dtype(tensor) -> dtype                   : element type that the model 
 is_declared(tensor, dtype) -> bool                : the model itself writes down that it has this element type
 declared_rank(tensor) -> int                      : rank that the model itself writes down
 declared_shape(tensor) -> list                    : shape that the model itself writes down
-value(tensor) -> any                              : integers that a shape computation is known to give, some possibly unknown
+value(tensor) -> any                              : integers that a shape computation is known to return, some possibly unknown
 is_const(tensor) -> bool                          : a compile-time constant
 constant(tensor) -> array                         : what a compile-time constant holds, also a computed one; else unknown
 computed(tensor) -> array                         : what its node computes from constants, rounded once; else unknown
-fill(tensor) -> number                            : the one number that all elements are known to be, of whatever shape
+fill(tensor) -> number                            : the one number that all elements are known to be, of any shape
 present(tensor) -> bool                           : the optional operand is there
 matched(node) -> bool                             : the node is there: one that may be absent, or one of several alternatives
 uses(tensor) -> int                               : number of nodes that read it
@@ -88,7 +88,7 @@ source_op(node) -> string                         : operator name in the framewo
 source_input(node, int) -> string                 : name of the node that makes an operand in the framework's own file
 source_index(node, int) -> int                    : output index of an operand in the framework's own file
 source_is_output(node) -> bool                    : the framework's own graph has the node among its outputs
-source_outputs() -> list                          : names of the tensors that the framework's own graph gives out, in its order
+source_outputs() -> list                          : names of the outputs of the framework's own graph, in its order
 source_nodes() -> list                            : names of all nodes of the framework's own graph
 source_has(node) -> bool                          : the framework's own file describes the node
 in_node_order(list) -> list                       : names of tensors in the order of the nodes that make them; inputs come first
