@@ -7,6 +7,7 @@ import multiprocessing.spawn
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -18,6 +19,7 @@ from rewriter import load_rules
 from rewriter.app.batch.processes import run_all
 from rewriter.app.batch.work import Job, Outcome, Rewriting, Work
 from rewriter.core.isolation import process
+from tests.cli.call import MODELS
 
 HAS_SERVERS = "forkserver" in multiprocessing.get_all_start_methods()
 needs_servers = pytest.mark.skipif(
@@ -33,6 +35,21 @@ def start_method() -> str | None:
 def test_a_server_is_used_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "gettempdir", lambda: "/tmp")
     assert start_method() == "forkserver"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 always searches the current folder")
+def test_nothing_is_imported_from_the_current_folder(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    for number in range(4):
+        shutil.copy(MODELS / "catboost-poisson" / "model.onnx", models / f"{number}.onnx")
+    (tmp_path / "rewriter").mkdir()
+    for name in ("rewriter/__init__.py", "socket.py", "onnx.py"):
+        (tmp_path / name).write_text("open(r'%s', 'w').close()\n" % (tmp_path / "imported"))
+    command = [sys.executable, "-P", "-m", "rewriter", "fix", "models", "--out", "fixed", "--jobs", "2", "--runtime", "no"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "imported").exists()
 
 
 def test_a_version_of_python_that_anybody_can_talk_to(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,23 @@ def uninterrupted() -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+@contextmanager
+def _without_current_folder() -> Iterator[None]:
+    """Processes that are started meanwhile import nothing from the current folder, which may be a stranger's.
+
+    Python starts them with `-c`, and searches the current folder first. Python 3.10 cannot leave it out.
+    """
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
 def take_environment(environment: Mapping[str, str]) -> None:
     """Gives this process the environment of its parent, which may have changed since the server was started."""
     if dict(os.environ) != environment:
@@ -101,7 +118,7 @@ class Process:
         context = process_context(*needed)
         self.connection, theirs = context.Pipe()
         self._process = context.Process(target=serve, args=(theirs,), daemon=True)
-        with uninterrupted():
+        with _without_current_folder(), uninterrupted():
             self._process.start()
         theirs.close()
         self.send((dict(os.environ), shared))  # as an argument, it would hide a process that cannot begin
