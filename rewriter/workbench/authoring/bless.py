@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -40,17 +41,18 @@ def blessings(rules: Iterable[Rule]) -> Iterator[Blessing | TestResult]:
     """The new expected model of each test that fails, or, if it cannot be written, the result with the reason."""
     known = tuple(rules)
     tests = inline_tests(known)
+    uses = Counter((rule.source.path, test.after_span.start) for rule, test in tests)
     for (rule, test), result in zip(tests, limited_results(tests, known), strict=True):
         if not result.ok:
-            yield _blessing(rule, test, result)
+            yield _blessing(rule, test, result, uses[rule.source.path, test.after_span.start] > 1)
 
 
-def _blessing(rule: Rule, test: ast.Test, result: TestResult) -> Blessing | TestResult:
+def _blessing(rule: Rule, test: ast.Test, result: TestResult, is_shared: bool) -> Blessing | TestResult:
     proto = result.result_model
     if proto is None:
         return result
     span, before = test.after_span, rule.source.text
-    if before[span.start : span.end] != test.after:
+    if is_shared or before[span.start : span.end] != test.after:
         return _refused(result, "the expected model is shared by the rows of a table; write it by hand")
     contradiction = next(contradictions(Model.from_proto(proto)), None)
     if contradiction is not None:
