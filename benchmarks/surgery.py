@@ -27,7 +27,7 @@ from rewriter.trust.difference import compare
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.workbench.surgery.edition import edit
 from rewriter.workbench.surgery.extract import extract, same_as_whole, upstream
-from rewriter.workbench.surgery.finish import judge
+from rewriter.workbench.surgery.finish import check_result
 from rewriter.workbench.surgery.merging import Plan, merge
 from rewriter.workbench.surgery.opened import Opened
 from rewriter.workbench.surgery.ports import reads
@@ -97,7 +97,7 @@ def verdict(parts: list[onnx.ModelProto], path: Path, cut: Cut) -> str:
     """What the parts are worth."""
     folder = path.parent
     try:
-        candidates = [judge(Model.from_proto(part, folder), lambda: [load(path)])[0] for part in parts]
+        candidates = [check_result(Model.from_proto(part, folder), lambda: [load(path)])[0] for part in parts]
     except RewriterError:
         return "refused, the model is broken" if broken(path, cut) else "invalid"
     found = same_as_whole(Opened(path), candidates, [], cut.outputs, MOST_BYTES)
@@ -114,7 +114,7 @@ def broken(path: Path, cut: Cut) -> bool:
     model = load(path)
     declare_types(model)
     try:
-        judge(model, lambda: [load(path)])
+        check_result(model, lambda: [load(path)])
     except RewriterError:
         return True
     return False
