@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 import rewriter
+from rewriter.core.errors import RewriterError
 from rewriter.workbench.surgery.finish import Checks
 from rewriter.workbench.surgery.opened import Opened
 from rewriter.workbench.surgery.split import Cuts, split
@@ -89,8 +90,12 @@ def test_nothing_is_written_where_a_part_exists(call: Call, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("path", sorted(MODELS.glob("pytorch-2*/model.onnx"))[::6], ids=lambda path: path.parent.name)
 def test_real_exports(path: Path) -> None:
-    done = split(Opened(path), Cuts(every=3), checks=Checks(stamp=False))
-    assert done.same or done.notes
+    try:
+        done = split(Opened(path), Cuts(every=3), checks=Checks(stamp=False))
+    except RewriterError as error:  # a cut at a tensor whose type ONNX cannot tell
+        assert "is not known; say it with --type" in str(error)
+    else:
+        assert done.same or done.notes
 
 
 def test_a_transformer() -> None:
