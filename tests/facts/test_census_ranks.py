@@ -162,3 +162,15 @@ def test_ranks_contradict_no_fact(start: int) -> None:
 
 def test_defaults_that_are_worked_out_have_one_list() -> None:
     assert set(COMPUTED) == COMPUTED_FROM_OPERANDS
+
+
+def test_the_length_of_a_vector_is_no_rank_without_bounds() -> None:
+    """A shape that is declared with a billion lengths, and a rank that would read as a vector."""
+    for length in (1 << 20, 10**9, 1 << 62):
+        shape = onnx.TensorProto(name="s", data_type=TensorProto.INT64, dims=[length])
+        nodes = [helper.make_node("Reshape", ["x", "s"], ["r"]), helper.make_node("Concat", ["s", "s"], ["t"], axis=0)]
+        inputs = [helper.make_tensor_value_info("x", 1, ["N", 4])]
+        graph = helper.make_graph(nodes, "g", inputs, [helper.make_tensor_value_info("r", 1, None)], [shape])
+        census = take_census(helper.make_model(graph).SerializeToString())
+        assert census_flow.follow_ranks(census)
+        assert [next(iter(kind.ranks.values())) for kind, _, _ in census.graph.nodes] == [None, 1]

@@ -186,6 +186,8 @@ Ranks = tuple[Rank, ...]
 """Of the operands."""
 
 OMITTED = -1
+MOST_AXES = 64
+"""A rank above this is unknown: no runtime has it, and a stranger may declare a vector of a billion elements."""
 _BROADCASTS_ALL = 8
 """The first opset in which all operators that take several operands broadcast them against each other."""
 _COUNTS_FROM_BEHIND = 11
@@ -194,7 +196,7 @@ _COUNTS_FROM_BEHIND = 11
 
 def follow_ranks(census: Census) -> bool:
     """Fills `ranks` of all kinds. False if a name is defined twice; then the result is invalid."""
-    known: dict[bytes, Rank] = {b"": OMITTED, **census.graph.ranks}
+    known: dict[bytes, Rank] = {b"": OMITTED, **{name: _bounded(rank) for name, rank in census.graph.ranks.items()}}
     infos = {name for name, _ in census.graph.infos}
     for name, _ in census.graph.inputs:
         if name in infos:
@@ -206,14 +208,14 @@ def follow_ranks(census: Census) -> bool:
         operands = tuple([known.get(name) for name in inputs])
         output_rank = kind.ranks.get(operands, missing)
         if output_rank is missing:
-            output_rank = kind.ranks[operands] = flow.rank(kind, operands)
+            output_rank = kind.ranks[operands] = _bounded(flow.rank(kind, operands))
         for name in outputs:
             if name:
                 if name in defined:
                     return False
                 defined.add(name)
                 known[name] = output_rank  # type: ignore[assignment]
-            if kind.op != "Split":
+            if traits(kind.op).shape != "split":
                 output_rank = None
     for body in _inner([*census.graph.inner, *census.functions.values()]):
         for kind, inputs, _ in body.nodes:
@@ -262,6 +264,13 @@ class _RankFlow:
         if rank == 1 and (len(long) == 1 or (not long and len(lengths) == known.count(1))):
             return VECTOR + max(long, default=1)
         return rank
+
+
+def _bounded(rank: Rank) -> Rank:
+    """The rank, if it is not too large, and a vector without its length, if that is."""
+    if rank is None or rank <= MOST_AXES or VECTOR <= rank <= VECTOR + MOST_AXES:
+        return rank
+    return 1 if rank > VECTOR + MOST_AXES else None
 
 
 def _plain(ranks: Ranks, position: int) -> int | None:
@@ -343,7 +352,9 @@ def _size(kind: NodeKind, ranks: Ranks) -> Rank:
 def _reshape(kind: NodeKind, ranks: Ranks) -> Rank:
     """As many axes as the second operand has elements. A vector that becomes a vector keeps its length."""
     rank = _length(ranks, 1)
-    return ranks[0] if rank == 1 and _length(ranks, 0) is not None else None if ranks[:1] == (OMITTED,) else rank
+    if rank == 1 and _length(ranks, 0) is not None:
+        return ranks[0]
+    return None if ranks[:1] == (OMITTED,) else rank
 
 
 def _transpose(kind: NodeKind, ranks: Ranks) -> Rank:
@@ -352,18 +363,19 @@ def _transpose(kind: NodeKind, ranks: Ranks) -> Rank:
 
 
 def _axis_count(kind: NodeKind, ranks: Ranks, rank: int | None = None) -> int | None:
-    """How many axes the attribute or the second operand lists. A node that has both is invalid.
+    """How many axes the attribute or the second operand lists. A node that has both, or lists an axis twice, is invalid.
 
     Args:
-        rank: the number of axes that there are, if it is not that of the list and the first operand together.
+        rank: the axes of the list are axes of a tensor of this rank; by default, of the first operand with these axes added.
     """
     if len(ranks) > 1:
         return None if "axes" in kind.attrs else _length(ranks, 1)
     axes = kind.attrs.get("axes")
     if not isinstance(axes, list):
         return None
-    count = (_plain(ranks, 0) or 0) + len(axes) if rank is None else rank
-    places = {axis % count for axis in axes if -count <= axis < count}
+    if rank is None:
+        rank = (_plain(ranks, 0) or 0) + len(axes)
+    places = {axis % rank for axis in axes if -rank <= axis < rank}
     return len(axes) if len(places) == len(axes) else None
 
 
