@@ -56,7 +56,7 @@ class Checkout:
         self.work.mkdir(parents=True)
         self.installed = installed = place / "installed"
         shutil.copytree(source / "rewriter", installed / "rewriter", ignore=shutil.ignore_patterns("__pycache__"))
-        for folder in ("grammar", "rules", "conversions"):
+        for folder in ("grammar", "rules", "conversions", "targets"):
             shutil.copytree(source / folder, installed / "rewriter" / folder)
         self.environment = {
             **os.environ, "PYTHONPATH": str(installed), "XDG_CACHE_HOME": str(place / "cache"), "COLUMNS": "100",

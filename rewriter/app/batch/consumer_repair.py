@@ -71,9 +71,8 @@ def repair_and_ask(job: Job, work: Work, outcome: Outcome, repair: Stages, write
             results.append(_Result(path, found, ask_all(consumers, path)))
             if results[-1].accepted:
                 break
-        best = max(
-            (one for one in results if not one.hides_an_error(results[0])), key=lambda one: one.ranks
-        )  # the first of them
+        honest = [one for one in results if not one.hides_an_error(results[0])]
+        best = max(honest, key=lambda one: one.ranks)  # the first of them
         _take(outcome, best)
         outcome.output = None
         if job.target is None or (job.target == job.path and not outcome.changed):

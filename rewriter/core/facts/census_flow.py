@@ -438,7 +438,6 @@ _RULES: dict[str, Callable[[NodeKind, Ranks], Rank]] = {
     "constant": _constant,
     "constant_of_shape": lambda kind, ranks: _length(ranks, 0),
     "convolution": _window,
-    "depth": lambda kind, ranks: _plain(ranks, 0),
     "expand": _expand,
     "flatten": lambda kind, ranks: 2,
     "gather": _gather,
@@ -453,9 +452,7 @@ _RULES: dict[str, Callable[[NodeKind, Ranks], Rank]] = {
     "reshape": _reshape,
     "shape": _shape,
     "size": _size,
-    "split": lambda kind, ranks: _plain(ranks, 0),
     "squeeze": _squeeze,
-    "top_k": lambda kind, ranks: _plain(ranks, 0),
     "transpose": _transpose,
     "unsqueeze": _unsqueeze,
 }

@@ -240,7 +240,10 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
 TRAITS: Mapping[str, Traits] = {op: traits for ops, traits in _ROWS for op in ops.split()}
 """Operators of ONNX's own domain, and those that ONNX 1.0 to 1.4 called experimental."""
 
-SAME_RANK = frozenset(("same", "sloped", "slice", "tile", "pad", "transpose", "convolution", "pool", "global_pool", "resize"))
+SAME_RANK = frozenset((
+    "same", "sloped", "slice", "split", "tile", "pad", "transpose", "depth", "top_k", "convolution", "pool", "global_pool",
+    "resize",
+))  # fmt: skip
 """Forms whose results have the rank of the first operand."""
 
 _NONE = Traits()
