@@ -145,23 +145,29 @@ def check_codes(rules: Sequence[Rule]) -> Iterator[Diagnostic]:
             if code in first:
                 message = f"{rule.code} replaces {code}, and there is a rule of this code"
                 yield Diagnostic("E401", message, _value_span(rule, "replaces"), "still there", path=rule.path)
+    unknown: dict[str, list[Rule]] = {}
     for rule in rules:
         for code in rule.before:
             if code not in first:
-                yield from _unknown(rule, code, first)
+                unknown.setdefault(code, []).append(rule)
             elif (circle := _circle(rule.code, code, first)) is not None and rule.code == min(circle):
                 message = f"`before` goes round in a circle: {' before '.join(circle)}"
                 yield Diagnostic("E403", message, _value_span(rule, "before"), "who is first?", path=rule.path)
+    for code, readers in unknown.items():
+        yield from _unknown(code, readers, first)
 
 
-def _unknown(rule: Rule, code: str, known: Iterable[str]) -> Iterator[Diagnostic]:
+def _unknown(code: str, rules: Sequence[Rule], known: Iterable[str]) -> Iterator[Diagnostic]:
+    """One finding for a code that `rules` name: there may be hundreds if only a part of the shipped rules is read."""
     from rewriter.rule_tools.checks.header import CODE
 
     if CODE.fullmatch(code):
+        rule, *others = rules
         near = suggest(code, [other for other in known if other != rule.code])
         helps = (f"did you mean `{near}`?" if near else "load its file too, e.g. `--extend shipped`",)
+        notes = (f"also named by {', '.join(other.code for other in others)}",) if others else ()
         message = f"{code} is not loaded, so `before: {code}` has no effect"
-        yield Diagnostic("W402", message, _value_span(rule, "before"), "without effect", (), helps, rule.path)
+        yield Diagnostic("W402", message, _value_span(rule, "before"), "without effect", notes, helps, rule.path)
 
 
 def _value_span(rule: Rule, key: str) -> Span:

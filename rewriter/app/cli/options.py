@@ -312,7 +312,7 @@ OPTIONS: dict[str, Option] = {
         "bubblewrap (Linux)"
     ),
     "max-firings": Option("stop rewriting a model after N rewrites", "N", type=count),
-    "timeout": Option("stop rewriting a model after so many seconds", "SECONDS", type=seconds),
+    "timeout": Option("stop rewriting a model after so many seconds of processor time", "SECONDS", type=seconds),
     "runtime": Option("whether ONNX Runtime {what} (default)", default="auto", choices=("auto", "yes", "no")),
     # output
     "format": Option("format of the printed results (default: text)", choices=("text", "json"), default="text"),

@@ -29,7 +29,7 @@ class Limits:
         firings: of all rules on one model; None for a number that follows from the model's size.
         tries: of rules at nodes, whether they fire or not; None for a number that follows from the model's size.
         per_root: of one rule at one node.
-        seconds: wall clock for one model, None for no limit.
+        seconds: processor time for one model, so that a busy machine ends no run; None for no limit.
     """
 
     generations: int = 32
@@ -68,7 +68,7 @@ class Watch:
         self._most_tries = TRIES + TRIES_PER_NODE * size if limits.tries is None else limits.tries
         self._grown: dict[str, int] = {}
         self._overgrown: dict[str, Stop] = {}
-        self._deadline = None if limits.seconds is None else time.monotonic() + limits.seconds
+        self._deadline = None if limits.seconds is None else time.process_time() + limits.seconds
         self.is_timed = self._deadline is not None
         self.recalls = self.restrains = False
         self._place: Callable[[], str] | None = None
@@ -87,7 +87,7 @@ class Watch:
         """
         if self._deadline is None:
             return None
-        now = time.monotonic()
+        now = time.process_time()
         if self._place is not None and now - self._since > self._longest[0]:
             self._longest = now - self._since, self._place
         if now > self._deadline:
