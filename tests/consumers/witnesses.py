@@ -313,10 +313,14 @@ WITNESSES = (
     Witness("TGT104", "tract", "tract 0.23.9", "turned weights"),
     Witness("TGT105", "tract", "tract 0.23.9", POSITIONS),
     Witness("TGT106", "tract", "tract 0.23.9", HALVES),
+    Witness("TGT012", "mnn", "MNN 3.6.1", "it looks for both infinities"),
     Witness("TGT059", "mnn", "MNN 3.6.1", "axes as an operand"),
     *(Witness(f"TGT{number}", "mnn", "MNN 3.6.1", "the last axis") for number in range(110, 114)),
     *(Witness(f"TGT{number}", "openvino", "OpenVINO 2026.4.1", "the last axis") for number in range(114, 121)),
     *(Witness(code, "openvino", "OpenVINO 2026.4.1", "an attribute of opset 13") for code in ("TGT110", "TGT112", "TGT113")),
+    Witness("TGT121", "mnn", "MNN 3.6.1", "a column and a row"),
+    Witness("TGT122", "mnn", "MNN 3.6.1", "a column and a row"),
+    Witness("TGT123", "mnn", "MNN 3.6.1", "two parts of five rows"),
     *(Witness("TGT093", *consumer, "a tree of two comparisons") for consumer in WITH_TREES),
     *(
         Witness(code, *consumer, "three classes", ("TGT093", "TGT103", "TGT022"))
