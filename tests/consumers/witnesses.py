@@ -173,6 +173,28 @@ class Witness:
     others: tuple[str, ...] = ()
 
 
+GRU = "<float[1,3,2] w = {0.3, -0.5, 0.8, 0.1, -0.2, 0.6}, float[1,3,1] r = {0.2, 0.4, -0.6}, float[1,6] b = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6}>"
+LSTM = "<float[1,4,1] w = {0.3, -0.5, 0.8, 1}, float[1,4,1] r = {0.2, 0.4, -0.6, 1}, float[1,8] b = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8}>"
+RNN = "<float[1,1,1] w = {0.3}, float[1,1,1] r = {-0.6}, float[1,2] b = {0.1, 0.2}>"
+GRU_STEPS = f"""
+  <ir_version: 8, opset_import: ["": 14]>
+  g (float[5,2,2] x) => (float[5,1,2,1] y) {GRU} {{ y = GRU<hidden_size=1, linear_before_reset=1>(x, w, r, b) }}"""
+LSTM_STEPS = f"""
+  <ir_version: 8, opset_import: ["": 14]>
+  g (float[5,2,1] x) => (float[5,1,2,1] y) {LSTM} {{ y = LSTM<hidden_size=1>(x, w, r, b) }}"""
+GRU_BACKWARDS = f"""
+  <ir_version: 8, opset_import: ["": 14]>
+  g (float[5,2,2] x) => (float[5,1,2,1] y, float[1,2,1] h) {GRU} {{
+    y, h = GRU<hidden_size=1, linear_before_reset=1, direction="reverse">(x, w, r, b)
+  }}"""
+LSTM_BACKWARDS = f"""
+  <ir_version: 8, opset_import: ["": 14]>
+  g (float[5,2,1] x) => (float[5,1,2,1] y, float[1,2,1] h) {LSTM} {{
+    y, h, c = LSTM<hidden_size=1, direction="reverse">(x, w, r, b)
+  }}"""
+RNN_BACKWARDS = f"""
+  <ir_version: 8, opset_import: ["": 14]>
+  g (float[5,2,1] x) => (float[5,1,2,1] y, float[1,2,1] h) {RNN} {{ y, h = RNN<hidden_size=1, direction="reverse">(x, w, r, b) }}"""
 WITH_TREES = (
     ("mnn", "MNN 3.6.1"),
     ("onnx2torch", "onnx2torch 1.5.15"),
@@ -321,6 +343,37 @@ WITNESSES = (
     Witness("TGT121", "mnn", "MNN 3.6.1", "a column and a row"),
     Witness("TGT122", "mnn", "MNN 3.6.1", "a column and a row"),
     Witness("TGT123", "mnn", "MNN 3.6.1", "two parts of five rows"),
+    Witness("TGT124", "tract", "tract 0.23.9", "two vectors"),
+    Witness("TGT097", "mnn", "MNN 3.6.1", "more at the beginning"),
+    Witness("TGT125", "openvino", "OpenVINO 2026.4.1", "two axes"),
+    Witness("TGT125", "opencv", "OpenCV 5.0.0", "two axes"),
+    Witness("TGT126", "mnn", "MNN 3.6.1", "two axes"),
+    Witness("TGT126", "opencv", "OpenCV 5.0.0", "two axes"),
+    Witness("TGT127", "mnn", "MNN 3.6.1", "a batch of volumes"),
+    Witness("TGT127", "opencv", "OpenCV 5.0.0", "a batch of volumes"),
+    Witness("TGT128", "mnn", "MNN 3.6.1", "a batch of volumes"),
+    Witness("TGT128", "opencv", "OpenCV 5.0.0", "a batch of volumes"),
+    Witness("TGT129", "tract", "tract 0.23.9", "alpha 0.5"),
+    Witness("TGT130", "opencv", "OpenCV 5.0.0", "an image halved"),
+    Witness("TGT130", "mnn", "MNN 3.6.1", "more at the beginning"),
+    Witness("TGT131", "opencv", "OpenCV 5.0.0", "an image halved"),
+    Witness("TGT131", "mnn", "MNN 3.6.1", "more at the beginning"),
+    Witness("TGT132", "mnn", "MNN 3.6.1", "the size of the output"),
+    Witness("TGT132", "opencv", "OpenCV 5.0.0", "the size of the output"),
+    Witness("TGT132", "openvino", "OpenVINO 2026.4.1", "the size of the output"),
+    Witness("TGT132", "tract", "tract 0.23.9", "the size of the output"),
+    Witness("TGT133", "mnn", "MNN 3.6.1", "windows of three"),
+    Witness("TGT134", "mnn", "MNN 3.6.1", "a turned matrix"),
+    Witness("TGT135", "opencv", "OpenCV 5.0.0", GRU_STEPS),
+    Witness("TGT136", "mnn", "MNN 3.6.1", LSTM_STEPS),
+    Witness("TGT137", "mnn", "MNN 3.6.1", GRU_BACKWARDS),
+    Witness("TGT137", "opencv", "OpenCV 5.0.0", GRU_BACKWARDS),
+    Witness("TGT137", "tract", "tract 0.23.9", GRU_BACKWARDS),
+    Witness("TGT138", "mnn", "MNN 3.6.1", LSTM_BACKWARDS),
+    Witness("TGT138", "opencv", "OpenCV 5.0.0", LSTM_BACKWARDS),
+    Witness("TGT138", "tract", "tract 0.23.9", LSTM_BACKWARDS),
+    Witness("TGT139", "mnn", "MNN 3.6.1", RNN_BACKWARDS),
+    Witness("TGT139", "tract", "tract 0.23.9", RNN_BACKWARDS),
     *(Witness("TGT093", *consumer, "a tree of two comparisons") for consumer in WITH_TREES),
     *(
         Witness(code, *consumer, "three classes", ("TGT093", "TGT103", "TGT022"))
