@@ -153,20 +153,32 @@ def check_codes(rules: Sequence[Rule]) -> Iterator[Diagnostic]:
             elif (circle := _circle(rule.code, code, first)) is not None and rule.code == min(circle):
                 message = f"`before` goes round in a circle: {' before '.join(circle)}"
                 yield Diagnostic("E403", message, _value_span(rule, "before"), "who is first?", path=rule.path)
-    for code, readers in unknown.items():
-        yield from _unknown(code, readers, first)
+    yield from _unknown(unknown, first)
 
 
-def _unknown(code: str, rules: Sequence[Rule], known: Iterable[str]) -> Iterator[Diagnostic]:
-    """One finding for a code that `rules` name: there may be hundreds if only a part of the shipped rules is read."""
+def _unknown(unknown: Mapping[str, Sequence[Rule]], known: Iterable[str]) -> Iterator[Diagnostic]:
+    """Findings for codes that rules name: one for each misspelt code, and one for all others, of which a part of the shipped
+    rules names dozens.
+    """
     from rewriter.rule_tools.checks.header import CODE
 
-    if CODE.fullmatch(code):
-        rule, *others = rules
-        near = suggest(code, [other for other in known if other != rule.code])
-        helps = (f"did you mean `{near}`?" if near else "load its file too, e.g. `--extend shipped`",)
-        notes = (f"also named by {', '.join(other.code for other in others)}",) if others else ()
+    others: dict[str, Sequence[Rule]] = {}
+    for code, rules in unknown.items():
+        if not CODE.fullmatch(code):
+            continue
+        near = suggest(code, [other for other in known if other != rules[0].code and other[:2] == code[:2]])
+        if near is None:
+            others[code] = rules
+            continue
         message = f"{code} is not loaded, so `before: {code}` has no effect"
+        helps = (f"did you mean `{near}`?",)
+        yield Diagnostic("W402", message, _value_span(rules[0], "before"), "without effect", (), helps, rules[0].path)
+    if others:
+        rule, *more = dict.fromkeys(rule for rules in others.values() for rule in rules)
+        codes = ", ".join(others)
+        message = f"{codes} {'is' if len(others) == 1 else 'are'} not loaded, so `before: {codes}` has no effect"
+        notes = (f"also named by {', '.join(other.code for other in more)}",) if more else ()
+        helps = ("load its file too, e.g. `--extend shipped`",)
         yield Diagnostic("W402", message, _value_span(rule, "before"), "without effect", notes, helps, rule.path)
 
 

@@ -348,6 +348,7 @@ WITNESSES = (
     Witness("TGT140", "mnn", "MNN 3.6.1", "the last axis"),
     Witness("TGT141", "mnn", "MNN 3.6.1", "an activation"),
     Witness("TGT142", "mnn", "MNN 3.6.1", "a column"),
+    *(Witness(f"TGT{number}", "opencv", "OpenCV 5.0.0", "the mean of a group") for number in range(143, 147)),
     Witness("TGT097", "mnn", "MNN 3.6.1", "more at the beginning"),
     Witness("TGT125", "openvino", "OpenVINO 2026.4.1", "two axes"),
     Witness("TGT125", "opencv", "OpenCV 5.0.0", "two axes"),
