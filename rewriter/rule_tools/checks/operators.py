@@ -39,10 +39,10 @@ FOREIGN = frozenset(
         "LowerBound", "MatrixBandPart", "MatrixDeterminant", "MatrixDiagPartV3", "MatrixDiagV3", "MatrixInverse",
         "MulNoNan", "Ndtri", "PartitionedCall", "RFFT", "RGBToHSV", "Real", "ResizeBicubic", "ResizeBilinear",
         "ResizeNearestNeighbor", "ReverseV2", "RightShift", "Rint", "Roll", "ScaleAndTranslate", "ScatterNd",
-        "SegmentMean", "SegmentSum", "ShapeN", "StatefulPartitionedCall", "StridedSlice", "TFL_GELU",
-        "TensorScatterAdd", "TensorScatterMax", "TensorScatterMin", "TensorScatterSub", "TruncateMod",
-        "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum", "UpperBound", "Xdivy",
-        "Xlog1py", "Xlogy",
+        "SegmentMean", "SegmentSum", "ShapeN", "SparseTensorDenseMatMul", "StatefulPartitionedCall", "StridedSlice",
+        "TFL_GELU", "TensorListConcatV2", "TensorScatterAdd", "TensorScatterMax", "TensorScatterMin", "TensorScatterSub",
+        "TruncateMod", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum", "UpperBound",
+        "Xdivy", "Xlog1py", "Xlogy",
     }
 )  # fmt: skip
 """TensorFlow's operators that tf2onnx, if it cannot convert them, leaves in the graph as if they were ONNX's own."""
