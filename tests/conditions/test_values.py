@@ -76,3 +76,7 @@ def test_a_graph_where_numbers_should_be_is_named(value: str, capfd: pytest.Capt
 )
 def test_unknown_items_make_a_whole_array_unknown(name: str, arguments: tuple[object, ...]) -> None:
     assert ARRAY_BODIES[name](None, *arguments) is UNKNOWN
+
+
+def test_a_dimension_known_by_name_is_whole() -> None:
+    assert [ARRAY_BODIES[name](None, Symbol("N")) for name in ("floor", "ceil", "round")] == [Symbol("N")] * 3

@@ -18,6 +18,7 @@ from rewriter.core.conditions.rule_values import (
     UNKNOWN,
     DType,
     Failure,
+    Symbol,
     as_array,
     check_shape,
     compare,
@@ -209,10 +210,12 @@ def _array(value: Any) -> Any:
 
 
 def _whole(function: Callable[[Any], Any]) -> Callable[..., Any]:
-    """floor, ceil, round: of a single number as an int, so that it can be a dimension."""
+    """floor, ceil, round: of a single number as an int, so that it can be a dimension; of a dimension itself."""
     mapped = _mapped(function)
 
     def call(value: Any) -> Any:
+        if isinstance(value, Symbol):
+            return value
         result = mapped(value)
         if isinstance(value, np.ndarray):
             return result
