@@ -166,8 +166,8 @@ def _symptom_group(name: str, said: dict[str, list[Rule]]) -> str:
         "`rewriter rules --symptom TEXT` searches all groups.",
     ]
     for text, members in said.items():
-        parts.append(f"## `{text.strip()}`")
-        parts.append("\n".join(f"- {link(rule, '../../')}: {plain(rule.title)}{_option(rule)}" for rule in members))
+        rows = (f"- {link(rule, '../../')}: {plain(rule.title)}{_option(rule)}" for rule in members)
+        parts.append("\n".join([f"## `{text.strip()}`", *rows]))
     parts.append(f"Next: [the rules of this group](../rules/{name}.md), or [all messages](../symptoms.md).")
     return "\n\n".join(parts) + "\n"
 

@@ -40,7 +40,7 @@ def linked(text: str) -> str:
     """A list of messages with a link to its own page after each heading. Those pages are on the site, and not in git."""
     return re.sub(
         r"(?m)^## `(.+)`$",
-        lambda found: f"{found[0]}\n\n[What it means and what to do]({page_name(found[1])}.md)",
+        lambda found: f"{found[0]}\n\n[What it means and what to do]({page_name(found[1])}.md)\n",
         text,
     )
 
