@@ -156,30 +156,25 @@ def check_codes(rules: Sequence[Rule]) -> Iterator[Diagnostic]:
     yield from _unknown(unknown, first)
 
 
-def _unknown(unknown: Mapping[str, Sequence[Rule]], known: Iterable[str]) -> Iterator[Diagnostic]:
-    """Findings for codes that rules name: one for each misspelt code, and one for all others, of which a part of the shipped
-    rules names dozens.
+def _unknown(named: Mapping[str, Sequence[Rule]], known: Iterable[str]) -> Iterator[Diagnostic]:
+    """One finding for all codes that rules name and that are not loaded: a part of the shipped rules names dozens.
+
+    Args:
+        named: the rules that name each code.
+        known: the loaded codes.
     """
     from rewriter.rule_tools.checks.header import CODE
 
-    others: dict[str, Sequence[Rule]] = {}
-    for code, rules in unknown.items():
-        if not CODE.fullmatch(code):
-            continue
-        near = suggest(code, [other for other in known if other != rules[0].code and other[:2] == code[:2]])
-        if near is None:
-            others[code] = rules
-            continue
-        message = f"{code} is not loaded, so `before: {code}` has no effect"
-        helps = (f"did you mean `{near}`?",)
-        yield Diagnostic("W402", message, _value_span(rules[0], "before"), "without effect", (), helps, rules[0].path)
-    if others:
-        rule, *more = dict.fromkeys(rule for rules in others.values() for rule in rules)
-        codes = ", ".join(others)
-        message = f"{codes} {'is' if len(others) == 1 else 'are'} not loaded, so `before: {codes}` has no effect"
-        notes = (f"also named by {', '.join(other.code for other in more)}",) if more else ()
-        helps = ("load its file too, e.g. `--extend shipped`",)
-        yield Diagnostic("W402", message, _value_span(rule, "before"), "without effect", notes, helps, rule.path)
+    codes = [code for code in named if CODE.fullmatch(code)]
+    if not codes:
+        return
+    rule, *more = dict.fromkeys(rule for code in codes for rule in named[code])
+    listed = ", ".join(codes)
+    message = f"{listed} {'is' if len(codes) == 1 else 'are'} not loaded, so `before` has no effect"
+    notes = (f"also named by {', '.join(other.code for other in more)}",) if more else ()
+    near = (suggest(code, [one for one in known if one != named[code][0].code and one[:2] == code[:2]]) for code in codes)
+    helps = tuple(f"did you mean `{one}`?" for one in near if one) or ("load the file too, e.g. `--extend shipped`",)
+    yield Diagnostic("W402", message, _value_span(rule, "before"), "without effect", notes, helps, rule.path)
 
 
 def _value_span(rule: Rule, key: str) -> Span:
