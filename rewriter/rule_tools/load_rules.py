@@ -88,7 +88,7 @@ class Library:
         trees = [flat(rule.ast) for rule in rules]
         text = [pack((fronts, flat(tuple(warnings)))), *[pack(question(tree)) for tree in trees]]
         key = self._key(kind)
-        store.write("rules", key, "\n".join(text), "\n".join(map(pack, trees)))
+        store.write("rules", key, "\n".join(text), [pack(tree) for tree in trees])
         self._write_states(kind, key)
 
     def _key(self, kind: str) -> str:

@@ -158,7 +158,7 @@ def find_answers(rules: Iterable[Rule], text: str, most: int = 8) -> list[Answer
 
 
 def _messages(rule: Rule) -> Iterator[_Message]:
-    operators = frozenset(op.name for node in pattern_nodes(rule.ast.match) for op in node.ops if not op.param)
+    operators = frozenset(op.name for node in pattern_nodes(rule.question.match) for op in node.ops if not op.param)
     quoted = [text for text in _QUOTED.findall(" ".join(rule.doc.split())) if len(text.split()) >= LEAST_WORDS]
     for text in dict.fromkeys((*rule.header.symptoms, *quoted)):
         features = _features(_words(text, operators))

@@ -116,12 +116,16 @@ def test_a_file_with_the_name_of_another_key_is_not_read(home: Path, monkeypatch
     assert (store.read("test", "a"), store.read("test", "b")) == (None, "text of b")
 
 
-def test_the_tail_is_read_apart(home: Path) -> None:
-    store.write("test", "a", "text", "tail")
+def test_each_part_of_the_tail_is_read_apart(home: Path) -> None:
+    store.write("test", "a", "text", ["one", "second"])
     (entry,) = home.iterdir()
-    assert (store.read("test", "a"), store.read_tail("test", "a")) == ("text", "tail")
+    assert store.read("test", "a") == "text"
+    assert [store.read_tail("test", "a", number) for number in range(3)] == ["one", "second", None]
     entry.write_bytes(entry.read_bytes()[:-1])
-    assert (store.read("test", "a"), store.read_tail("test", "a")) == ("text", None)
+    assert store.read("test", "a") == "text"
+    assert [store.read_tail("test", "a", number) for number in range(2)] == ["one", None]
+    store.write("test", "b", "no tail")
+    assert (store.read("test", "b"), store.read_tail("test", "b", 0)) == ("no tail", None)
     store.discard("test", "a")
     assert not entry.exists()
     store.discard("test", "a")

@@ -298,7 +298,7 @@ class Subject:
 
 
 def _subject(model: Model, path: str, work: Work, profile: Profile | None) -> Subject:
-    from rewriter.core.framework.exporter import SOURCE_FILES, exporter_of
+    from rewriter.core.framework.exporter import SOURCE_FILES, GuardedModel, exporter_of
     from rewriter.trust.source.find import source_of
 
     source, messages = source_of(model, path, work.reading.source)
@@ -306,7 +306,9 @@ def _subject(model: Model, path: str, work: Work, profile: Profile | None) -> Su
     if source is None and work.reading.source != "none" and exporter.name in SOURCE_FILES:
         from rewriter.trust.source.find import missing_source
 
-        messages = [*messages, *missing_source(work.rewriting.rules, model.graph, exporter, path, is_of_another=bool(messages))]
+        guarded = GuardedModel(exporter, getattr(model.graph, "ir_version", None), {model.graph.opset}, has_source=False)
+        operators = {node.op for node in model.graph.nodes}
+        messages = [*messages, *missing_source(work.rewriting.rules, guarded, operators, path, is_of_another=bool(messages))]
     return Subject(path, work, source, exporter, messages, profile)
 
 

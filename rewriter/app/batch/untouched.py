@@ -34,7 +34,7 @@ from rewriter.core.onnxfile.write import write_file
 from rewriter.core.record import record, replace
 from rewriter.core.versions import Bounds
 from rewriter.trust.proof import judges, onnx_runtime
-from rewriter.trust.source.find import find
+from rewriter.trust.source.find import find, missing_source
 
 if TYPE_CHECKING:
     from rewriter.app.batch.work import Job, Outcome, Reading, Rewriting, Work
@@ -136,13 +136,15 @@ def _asks_elsewhere(job: Job, work: Work) -> bool:
 def _verdict(job: Job, work: Work, forecast: Forecast, data: bytes, status: os.stat_result, *, large: bool) -> Verdict | None:
     census = forecast.census
     exporter = _exporter(census)
-    if exporter.name in SOURCE_FILES and work.reading.source != "none":
-        return None  # a note has to name the facts that its source file would decide
     if exporter.name == "mxnet" and exporter.evidence == "graph name" and census.graph.columns is not None:
         return None  # its version follows from names, and the names of a large graph are not listed
-    log = _quiet(forecast, work.rewriting, exporter)
+    subject = GuardedModel(exporter, census.ir_version, census.versions, has_source=False)
+    log = _quiet(forecast, work.rewriting, subject)
     if log is None:
         return None
+    if exporter.name in SOURCE_FILES and work.reading.source != "none":
+        operators = {kind.op for kind in census.graph.kinds}
+        log.notes += missing_source(work.rewriting.rules, subject, operators, job.path, is_of_another=False)
     constant = _constant_inputs(census, exporter, work.reading)
     verdict = Verdict(None if large else data, status, log, str(exporter), constant)
     if work.checking.runtime == "auto" and not _is_checked(work, verdict, census, data, status.st_size):
@@ -210,10 +212,8 @@ def _operators(body: Body) -> Iterator[tuple[str, str]]:
         waiting.extend(inner.inner)
 
 
-def _quiet(forecast: Forecast, rewriting: Rewriting, exporter: Exporter) -> Log | None:
+def _quiet(forecast: Forecast, rewriting: Rewriting, subject: GuardedModel) -> Log | None:
     """The log of a run in which no rule fires; None if one may fire."""
-    census = forecast.census
-    subject = GuardedModel(exporter, census.ir_version, census.versions, has_source=False)
     rules = rewriting.rules
     meant, skipped = suited(rules, subject)
     if not rewriting.keep and rules.questions:  # a check also asks about these

@@ -15,7 +15,7 @@ import numpy as np
 
 from rewriter.core.language.cache.operator_table import ANY, bits_of
 from rewriter.core.onnxfile.census import Body, NodeKind
-from rewriter.core.onnxfile.columns import Column, Columns, IntArray, Links, number_of
+from rewriter.core.onnxfile.columns import Column, Columns, IntArray, Links, distinct, number_of
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -172,12 +172,10 @@ class _ColumnTypes:
 def _compact(keys: IntArray, size: int) -> tuple[IntArray, int]:
     """Keys below `size` renumbered without gaps, and how many there are."""
     if size > 4 * len(keys) + 1024:
-        found, inverse = np.unique(keys, return_inverse=True)
-        renumbered: IntArray = inverse.reshape(-1)
-        return renumbered, len(found)
+        found = distinct(keys)
+        return np.searchsorted(found, keys), len(found)
     there = np.zeros(size, bool)
     there[keys] = True
     numbers: IntArray = np.cumsum(there)
     numbers -= 1
-    renumbered = numbers[keys]
-    return renumbered, int(numbers[-1]) + 1
+    return numbers[keys], int(numbers[-1]) + 1

@@ -184,8 +184,8 @@ class Columns:
             used_counts[column.nodes[column.sizes > 0]] = position
         most = len(self.operands) + 1
         keys = (self.rest_of * most + listed) * most + used_counts
-        distinct = np.flatnonzero(np.bincount(keys)) if len(self.rests) * most * most < 2 * len(keys) else np.unique(keys)
-        return [(key // most // most, key // most % most, key % most) for key in distinct.tolist()]
+        found = np.flatnonzero(np.bincount(keys)) if len(self.rests) * most * most < 2 * len(keys) else distinct(keys)
+        return [(key // most // most, key // most % most, key % most) for key in found.tolist()]
 
 
 def read_columns(data: bytes, i: int, end: int) -> tuple[Columns | None, int]:
@@ -293,6 +293,12 @@ def _present_entries(column: Column) -> Column:
     if is_present.all():
         return column
     return Column(column.nodes[is_present], column.starts[is_present], column.sizes[is_present], column.numbers[is_present])
+
+
+def distinct(numbers: IntArray) -> IntArray:
+    """Each of some numbers from 0 on once, in their order. The first call of `numpy.unique` imports `numpy.ma`."""
+    ordered = np.sort(numbers)
+    return ordered[np.diff(ordered, prepend=-1) > 0]
 
 
 # Looks up many names at once: by their numbers, in tables of numpy.

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewriter.core.errors import RewriterError, reason
+from rewriter.core.record import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
-    from rewriter.core.framework.exporter import Exporter
+    from rewriter.core.framework.exporter import GuardedModel
     from rewriter.core.framework.source_info import SourceInfo
     from rewriter.core.graph.model import Model
-    from rewriter.core.graph.objects import Graph
     from rewriter.core.language.rule import Rule
     from rewriter.core.language.rules import RuleSet
 
@@ -312,20 +312,22 @@ def _read_again(path: str, stamp: tuple[int, int]) -> SourceInfo:
 # Without the note, a model that no rule can repair without the file would look correct.
 
 
-def missing_source(rules: RuleSet, graph: Graph, exporter: Exporter, path: str, *, is_of_another: bool) -> list[str]:
+def missing_source(
+    rules: RuleSet, subject: GuardedModel, operators: Iterable[str], path: str, *, is_of_another: bool
+) -> list[str]:
     """How many rules need the source file of a model, and the places in which it is searched. Empty if no rule needs it.
 
     Args:
         rules: the rules that run.
-        graph: as it was read.
-        exporter: who wrote it, one of `SOURCE_FILES`.
+        subject: a model without a source file, by one of `SOURCE_FILES`.
+        operators: of the main graph, as it was read.
         path: of the model.
         is_of_another: whether there is a file, and it belongs to another model.
     """
     from rewriter.core.framework.exporter import SOURCE_FILES
 
-    name, kind, ending = SOURCE_FILES[exporter.name]
-    waiting = len(_waiting(rules, graph, exporter))
+    name, kind, ending = SOURCE_FILES[subject.exporter.name]
+    waiting = _waiting(rules, subject, frozenset(operators))
     if not waiting:
         return []
     what = f"{waiting:,} rule{'' if waiting == 1 else 's'} for {name} need{'s' if waiting == 1 else ''} the {kind}"
@@ -335,21 +337,19 @@ def missing_source(rules: RuleSet, graph: Graph, exporter: Exporter, path: str, 
     return [f"{what}: put {file} next to the model or pass --source {file}"]
 
 
-def _waiting(rules: RuleSet, graph: Graph, exporter: Exporter) -> list[Rule]:
-    """The rules for this model that lack only its source file, and whose operators the model has."""
-    from rewriter.core.framework.exporter import GuardedModel, refusal
+def _waiting(rules: RuleSet, subject: GuardedModel, operators: Collection[str]) -> int:
+    """How many rules for this model lack only its source file, and have operators that the model has."""
+    from rewriter.core.framework.exporter import suited
 
-    subject = GuardedModel(exporter, getattr(graph, "ir_version", None), {graph.opset}, has_source=True)
-    suited = [rule for rule in rules if rule.needs_source and refusal(rule, subject, by_id=rule.code in rules.by_id) is None]
-    operators = {node.op for node in graph.nodes} if suited else set()
-    return [rule for rule in suited if _has_operators(rule, operators)]
+    meant, _ = suited(rules, replace(subject, has_source=True))
+    return sum(_has_operators(rule, operators) for rule in meant if rule.needs_source)
 
 
-def _has_operators(rule: Rule, operators: Iterable[str]) -> bool:
+def _has_operators(rule: Rule, operators: Collection[str]) -> bool:
     """Whether there are operators for every node of one form of the pattern."""
     from rewriter.core.language.walk import pattern_nodes
 
     return any(
-        all(any(op.param or op.is_any or op.name in operators for op in node.ops) for node in pattern_nodes(form.ast.match))
-        for form in rule.variants
+        all(any(op.param or op.is_any or op.name in operators for op in node.ops) for node in pattern_nodes(form.match))
+        for form in rule.question.variants or (rule.question,)
     )

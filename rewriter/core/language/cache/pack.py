@@ -104,7 +104,7 @@ def built(value: Any) -> Any:
 
 
 class PackedTrees:
-    """The trees of the rules of an entry. All are read as soon as one of them is needed.
+    """The trees of the rules of an entry, each read when it is first needed.
 
     Most runs look at few rules, and need only the parts that decide whether the rules may match. These parts are packed
     separately. The trees take ten times as much room, so they are the tail of the entry and mostly never read.
@@ -112,7 +112,6 @@ class PackedTrees:
 
     def __init__(self, key: str) -> None:
         self.key = key
-        self._packed: list[str] | None = None
 
     def tree(self, number: int, code: str, source: diagnostics.SourceText) -> ast.Rule:
         """The tree of a rule. If the entry has gone since it was read, or is damaged, the rule is parsed again.
@@ -120,11 +119,9 @@ class PackedTrees:
         Raises:
             RewriterError: the rule had to be parsed again, and its file has also changed.
         """
-        if self._packed is None:
-            data = store.read_tail("rules", self.key)
-            self._packed = [] if data is None else data.split("\n")
-        if number < len(self._packed):
-            packed: ast.Rule = unpack(self._packed[number])
+        data = store.read_tail("rules", self.key, number)
+        if data is not None:
+            packed: ast.Rule = unpack(data)
             return packed
         store.discard("rules", self.key)
         from rewriter.core.language.parse import parse

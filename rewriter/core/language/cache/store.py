@@ -15,7 +15,7 @@ import os
 import stat
 import sys
 from binascii import crc32
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,23 +42,27 @@ def read(kind: str, key: str = "") -> str | None:
     found = _open(kind, key)
     if found is None:
         return None
-    file, text = found
-    file.close()
-    with contextlib.suppress(OSError):
+    with found as file, contextlib.suppress(OSError):
         os.utime(file.name)  # the entries that were used last stay
-    return text
+        return _read_sealed(file)
+    return None
 
 
-def read_tail(kind: str, key: str = "") -> str | None:
-    """The tail of an entry, which `read` leaves where it is; None like `read`."""
+def read_tail(kind: str, key: str, number: int) -> str | None:
+    """One part of the tail of an entry. No other part is read. None like `read`."""
     found = _open(kind, key)
     if found is None:
         return None
-    with found[0] as file:
-        return _read_sealed(file)
+    with found as file, contextlib.suppress(OSError):
+        _skip_sealed(file)
+        sizes = _read_sealed(file)
+        if sizes is not None and number < len(listed := json.loads(sizes)):
+            file.seek(sum(listed[:number]), os.SEEK_CUR)
+            return _read_sealed(file)
+    return None
 
 
-def write(kind: str, key: str, text: str, tail: str = "") -> None:
+def write(kind: str, key: str, text: str, tail: Sequence[str] = ()) -> None:
     """Adds an entry, of ASCII, and removes the entries that have been unused for longest.
 
     The file is written next to its final name and renamed, so that no other process ever reads half of it. If that is not
@@ -74,7 +78,8 @@ def write(kind: str, key: str, text: str, tail: str = "") -> None:
         handle, name = mkstemp(prefix=f".{path.name}-", dir=folder)  # readable and writable by the user alone
         try:
             with os.fdopen(handle, "wb") as file:
-                for part in (full, text, tail):
+                sizes = json.dumps([SEAL + len(part) for part in tail])
+                for part in (full, text, sizes, *tail):
                     data = part.encode("ascii")
                     file.write(_seal(data) + data)
             os.replace(name, path)
@@ -117,15 +122,15 @@ def _is_ours(path: Path) -> bool:
     return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _open(kind: str, key: str) -> tuple[BinaryIO, str] | None:
-    """The file of an entry, read up to its tail, and its text."""
+def _open(kind: str, key: str) -> BinaryIO | None:
+    """The file of an entry, read up to its text."""
     folder = own_folder()
     if folder is None or not _is_ours(path := _path(folder, kind, key)):
         return None
     with contextlib.suppress(OSError):
         file = open(path, "rb")  # noqa: SIM115 - the caller closes it
-        if _read_sealed(file) == _full_key(kind, key) and (text := _read_sealed(file)) is not None:
-            return file, text
+        if _read_sealed(file) == _full_key(kind, key):
+            return file
         file.close()
     return None
 
@@ -179,3 +184,8 @@ def _read_sealed(file: BinaryIO) -> str | None:
         return None
     data = file.read(size)
     return str(data, "ascii") if data.isascii() and _seal(data) == seal else None
+
+
+def _skip_sealed(file: BinaryIO) -> None:
+    """Goes behind the next part of a file."""
+    file.seek(int.from_bytes(file.read(SEAL)[:8], "little"), os.SEEK_CUR)
