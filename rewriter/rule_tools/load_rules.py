@@ -163,6 +163,8 @@ def _unknown(named: Mapping[str, Sequence[Rule]], known: Iterable[str]) -> Itera
         named: the rules that name each code.
         known: the loaded codes.
     """
+    if not named:
+        return
     from rewriter.rule_tools.checks.header import CODE
 
     codes = [code for code in named if CODE.fullmatch(code)]

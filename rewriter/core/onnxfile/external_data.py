@@ -15,12 +15,14 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
-
-import onnx
+from typing import TYPE_CHECKING
 
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.onnxfile.write import data_parts, transfer, write_file
 from rewriter.core.record import record
+
+if TYPE_CHECKING:
+    import onnx
 
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 MOST_CHARACTERS = 4096
@@ -40,7 +42,7 @@ class Reference:
 
 def is_external(tensor: onnx.TensorProto) -> bool:
     """Whether the data of this tensor stand in another file."""
-    return bool(tensor.data_location == onnx.TensorProto.EXTERNAL)
+    return bool(tensor.data_location == tensor.EXTERNAL)
 
 
 def reference(tensor: onnx.TensorProto) -> Reference:
