@@ -7,7 +7,7 @@ unknown fact of the world is UNKNOWN, and a graph has noted why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from rewriter.core.conditions.rule_values import (
@@ -45,8 +45,12 @@ class Bindings:
         self._bytes = [0]  # of all values; inner names share the counter
 
     def within(self, name: str, value: Any) -> Bindings:
-        """The same names and one more; values that were computed are shared."""
-        inner = type(self)({**self.bound, name: value}, self._lets)
+        """The same names and one more."""
+        return self.among({**self.bound, name: value})
+
+    def among(self, bound: Mapping[str, Any]) -> Bindings:
+        """Other captures with the same `let` lines; values that were computed are shared."""
+        inner = type(self)(bound, self._lets)
         inner._values, inner._bytes = self._values, self._bytes
         return inner
 
@@ -353,11 +357,20 @@ def _quantified(expr: ast.Quantified) -> Meaning:
             return over_some(items, names, world)
         if not isinstance(items, list):
             raise Failure("only lists and runs of tensors have items")
-        inner = (names.within(name, item) for item in items if item is not ABSENT)
+        questions = ((condition, inner) for inner in one_by_one(items, names))
         if quantifier != "count":
-            return _decide(((condition, one) for one in inner), world, quantifier == "any")
-        answers = [truth(condition(one, world)) for one in inner]
+            return _decide(questions, world, quantifier == "any")
+        answers = [truth(question(inner, world)) for question, inner in questions]
         return UNKNOWN if UNKNOWN in answers else answers.count(True)
+
+    def one_by_one(items: list[Any], names: Bindings) -> Iterator[Bindings]:
+        """The same bindings for each item: a condition is evaluated before the next item is bound."""
+        bound = {**names.bound}
+        inner = names.among(bound)
+        for item in items:
+            if item is not ABSENT:
+                bound[name] = item
+                yield inner
 
     def over_some(some: SomeOf, names: Bindings, world: World) -> Any:
         """The answer if the set of items is unknown: a condition that holds for no candidate holds for no item."""

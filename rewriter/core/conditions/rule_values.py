@@ -120,6 +120,9 @@ def check_shape(shape: Iterable[int], item_bytes: int = 1) -> None:
         raise Failure(f"a constant of shape {show(dims)} is too large")
 
 
+_OWN = frozenset({bool, int, float, str, list, DType, Symbol, Marker})
+
+
 def of_library(value: Any, library: str, *names: str) -> bool:
     """Whether a value is an instance of one of the classes of a library, which need not be imported for it."""
     module = sys.modules.get(library)
@@ -128,7 +131,7 @@ def of_library(value: Any, library: str, *names: str) -> bool:
 
 def is_array(value: Any) -> bool:
     """Whether a value is an array of NumPy."""
-    return of_library(value, "numpy", "ndarray")
+    return type(value) not in _OWN and of_library(value, "numpy", "ndarray")
 
 
 class Room:
@@ -165,6 +168,8 @@ class Room:
 
 def bounded(value: Any) -> Any:
     """The value itself. Raises Failure if it is larger than an expression may make, with all that it holds."""
+    if type(value) in _NUMBERS or (type(value) is list and len(value) < LIST_LIMIT and _NUMBERS.issuperset(map(type, value))):
+        return value  # mostly, such as the shape of a tensor
     if isinstance(value, list | str) or is_array(value):
         Room().add(value)
     return value
@@ -204,9 +209,6 @@ def has_unknown(items: list[Any]) -> bool:
 def flat(value: Any) -> list[Any]:
     """The items of a list and of the lists in it."""
     return [inner for item in value for inner in flat(item)] if isinstance(value, list) else [value]
-
-
-_OWN = frozenset({bool, int, float, str, list, DType, Symbol, Marker})
 
 
 def plain(value: Any) -> Any:
@@ -266,7 +268,7 @@ def truth(value: Any) -> Any:
 
     Raises Failure for anything that is not a truth value.
     """
-    if value is UNKNOWN or isinstance(value, bool):
+    if value is True or value is False or value is UNKNOWN:
         return value
     if isinstance(value, int) and value in (0, 1):
         return bool(value)
