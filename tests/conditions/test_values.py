@@ -78,5 +78,38 @@ def test_unknown_items_make_a_whole_array_unknown(name: str, arguments: tuple[ob
     assert ARRAY_BODIES[name](None, *arguments) is UNKNOWN
 
 
-def test_a_dimension_known_by_name_is_whole() -> None:
-    assert [ARRAY_BODIES[name](None, Symbol("N")) for name in ("floor", "ceil", "round")] == [Symbol("N")] * 3
+def blocked_by(condition: str) -> list[tuple[bool, str]]:
+    """(whether it is an error, the reason) of a rule with this condition, which does not fire at a batch of unknown length."""
+    rule = f"rule VAL005 v <kind: exact> match {{ y = Relu(x) }} where {condition} rewrite {{ y = x }}"
+    outcome = rewrite_text("g (float[N,2] x) => (float[N,2] y) { y = Relu(x) }", rule)
+    assert outcome.fired == []
+    return [(blocked.error, blocked.reason) for blocked in outcome.log.blocked]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "int(dim(x, 0)) > 2",
+        "float(dim(x, 0)) / 2 > 2.0",
+        "max(dim(x, 0), 3) > 2",
+        "sqrt(dim(x, 0)) > 2.0",
+        "len(range(dim(x, 0))) > 2",
+        "any(repeat([1, 2], dim(x, 0)) == 2)",
+        "any(take([1, 2], dim(x, 0)) == 2)",
+        "any(take([1, 2], [dim(x, 0)]) == 2)",
+        "[1, 2][dim(x, 0)] == 2",
+        "sum([1, 2, 3][..dim(x, 0)]) == 6",
+        "axis(dim(x, 0), x) == 1",
+        "dim(x, dim(x, 0)) == 2",
+        "-dim(x, 0) < 0",
+        "all(-shape(x) == [-1, -2])",
+    ],
+)
+def test_a_number_computed_from_a_dimension_known_by_name_is_unknown(condition: str) -> None:
+    assert blocked_by(condition) == [(False, "the condition is unknown")]
+
+
+@pytest.mark.parametrize("function", ["int", "floor", "ceil", "round"])
+def test_a_dimension_known_by_name_is_whole(function: str) -> None:
+    rule = f"rule VAL006 v <kind: exact> match {{ y = Relu(x) }} where {function}(dim(x, 0)) == dim(y, 0) rewrite {{ y = x }}"
+    assert rewrite_text("g (float[N,2] x) => (float[N,2] y) { y = Relu(x) }", rule).fired == ["VAL006"]

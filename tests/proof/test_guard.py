@@ -10,8 +10,9 @@ import pytest
 from onnx import numpy_helper
 
 from rewriter.core.graph.model import Model, load
+from rewriter.core.isolation.child import Crashed
 from rewriter.core.log import Firing, Log
-from rewriter.trust.proof.models import validity
+from rewriter.trust.proof.models import guard, validity
 from rewriter.trust.proof.models.guard import TIDYING, ReplayedRun, Variation, first_bad, guarded
 from rewriter.trust.proof.models.validity import CHECKER, FULL_CHECK, PLAIN, RUNTIME, SESSION, WRITTEN, Candidate
 
@@ -141,6 +142,45 @@ def test_worse_means_that_a_judge_changed_its_mind_to_no() -> None:
     assert candidate(GOOD).worse_than(candidate(INVALID)) is None
     assert candidate(INVALID).worse_than(candidate(INVALID)) is None
     assert (candidate(ILL_TYPED).worse_than(candidate(GOOD)) or ("",))[0] == FULL_CHECK
+
+
+class Doomed(Candidate):
+    """A model that ends the process of ONNX Runtime if it has the name "ends"."""
+
+    def _load(self, data: bytes, judge: str) -> str:
+        if self.model.graph.name == "ends":
+            raise Crashed("crashed (SIGSEGV)")
+        return super()._load(data, judge)
+
+
+ENDS = GOOD.replace(" g (", " ends (")
+
+
+def doomed(text: str) -> Candidate:
+    return Doomed(Model.from_proto(onnx.parser.parse_model(text)))
+
+
+def test_to_end_the_process_is_worse_than_to_be_rejected() -> None:
+    pytest.importorskip("onnxruntime")
+    assert doomed(ENDS).worse_than(doomed(UNKNOWN)) == (SESSION, "crashed (SIGSEGV)")
+    assert doomed(UNKNOWN).worse_than(doomed(ENDS)) is None
+    assert doomed(ENDS).worse_than(doomed(ENDS)) is None
+    assert doomed(GOOD).worse_than(doomed(ENDS)) is None
+
+
+def test_a_firing_after_which_a_rejected_model_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(guard, "Candidate", Doomed)
+    history = History(9, lambda left: ENDS if 4 in left else UNKNOWN)
+    log = guarded(history(Variation()), history).log
+    assert [rolled.root for rolled in log.rolled_back] == ["n4"] and len(log.firings) == 8
+    assert log.rolled_back[0].reason == "ONNX Runtime ended the process: crashed (SIGSEGV)"
+
+
+def test_a_model_that_ends_the_process_only_between_two_firings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "Candidate", Doomed)
+    history = History(9, lambda left: ENDS if 4 in left and 7 not in left else UNKNOWN)
+    assert history.roots() == ([f"n{number}" for number in range(1, 10)], [])
 
 
 def test_without_onnx_runtime_two_judges_are_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,22 @@ def test_the_axis_does_not_matter(axis: int) -> None:
     assert has_kernel(onnx.parser.parse_model(text.replace("DTYPE", "float16"))) is False
 
 
+@pytest.mark.parametrize("op", ["ScatterND", "ScatterElements"])
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_a_scatter_of_bfloat16_is_asked_about(op: str, reduction: str) -> None:
+    text = f"""<ir_version: 8, opset_import: ["": 18]>
+      g (DTYPE[a,b] x, int64[c,d] i, DTYPE[e,f] u) => (y) {{ y = {op}<reduction="{reduction}">(x, i, u) }}"""
+    assert has_kernel(onnx.parser.parse_model(text.replace("DTYPE", "float"))) is True
+    assert has_kernel(onnx.parser.parse_model(text.replace("DTYPE", "bfloat16"))) is (reduction == "none")
+
+
+def test_a_scatter_of_float16_that_adds_is_asked_about() -> None:
+    text = """<ir_version: 8, opset_import: ["": 18]>
+      g (float16[a,b] x, int64[c,d] i, float16[e,f] u) => (y) { y = ScatterND<reduction="add">(x, i, u) }"""
+    assert has_kernel(onnx.parser.parse_model(text)) is False
+    assert has_kernel(onnx.parser.parse_model(text.replace('"add"', '"none"'))) is True
+
+
 def test_shapes_that_are_not_known_say_nothing_of_kernels() -> None:
     """ONNX's shape inference takes sizes of unknown number for none, and refuses the node before a kernel is looked for."""
     text = """<ir_version: 8, opset_import: ["": 17]>

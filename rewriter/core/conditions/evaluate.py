@@ -23,6 +23,7 @@ from rewriter.core.conditions.rule_values import (
     checked,
     compare,
     contains,
+    has_unknown,
     is_array,
     plain,
     show,
@@ -146,7 +147,7 @@ def _range(expr: ast.Range) -> Meaning:
     def positions(names: Bindings, world: World) -> Any:
         start = None if first is None else first(names, world)
         stop = None if last is None else last(names, world)
-        if UNKNOWN in (start, stop):
+        if has_unknown([start, stop]):
             return UNKNOWN
         return slice(start, None if stop is None or stop == -1 else stop + 1)
 
@@ -160,7 +161,7 @@ def _index(expr: ast.Index) -> Meaning:
         base, at = value(names, world), position(names, world)
         if isinstance(base, world.tensor_class):
             base = world.array(base)
-        if base is UNKNOWN or at is UNKNOWN:
+        if base is UNKNOWN or has_unknown([at]):
             return UNKNOWN
         if not isinstance(base, list | str) and not is_array(base):
             raise Failure("only lists, texts and constants have elements")
@@ -239,10 +240,10 @@ def _negation(operand: Meaning) -> Meaning:
 def _negative(operand: Meaning) -> Meaning:
     def negative(names: Bindings, world: World) -> Any:
         value = _settled(operand(names, world), world)
-        if value is UNKNOWN:
+        if has_unknown([value]):
             return UNKNOWN
         if isinstance(value, list):
-            return [UNKNOWN if item is UNKNOWN else -item for item in value]
+            return [UNKNOWN if has_unknown([item]) else -item for item in value]
         if is_array(value) or (isinstance(value, int | float) and not isinstance(value, bool)):
             return checked(-value) if isinstance(value, int) else -value
         raise Failure("only numbers have a negative")

@@ -18,7 +18,6 @@ from rewriter.core.conditions.rule_values import (
     UNKNOWN,
     DType,
     Failure,
-    Symbol,
     as_array,
     check_shape,
     compare,
@@ -68,6 +67,8 @@ def _count(context: RecordedGraph, items: Any, item: Any) -> Any:
 
 
 def _take(context: RecordedGraph, items: Any, at: Any, axis: int | None = None) -> Any:
+    if isinstance(at, list) and has_unknown(at):
+        return UNKNOWN
     if isinstance(items, np.ndarray):
         if isinstance(at, slice):
             at = range(*at.indices(items.size if axis is None else items.shape[axis]))
@@ -210,12 +211,10 @@ def _array(value: Any) -> Any:
 
 
 def _whole(function: Callable[[Any], Any]) -> Callable[..., Any]:
-    """floor, ceil, round: of a single number as an int, so that it can be a dimension; of a dimension itself."""
+    """floor, ceil, round: of a single number as an int, so that it can be a dimension."""
     mapped = _mapped(function)
 
     def call(value: Any) -> Any:
-        if isinstance(value, Symbol):
-            return value
         result = mapped(value)
         if isinstance(value, np.ndarray):
             return result

@@ -23,7 +23,7 @@ from rewriter.core.conditions.rule_values import (
     of_library,
     truth,
 )
-from rewriter.core.language.functions import OF_ABSENT, ExpressionFunction
+from rewriter.core.language.functions import OF_ABSENT, OF_LENGTHS, ExpressionFunction
 
 Implementation = Callable[..., Any]
 
@@ -68,14 +68,15 @@ class World(Protocol):
 def prepared(function: ExpressionFunction, body: Implementation) -> Implementation:
     """A function as expressions call it, with its arguments converted to their declared types.
 
-    For an array argument, a captured constant is read, and a list of known numbers becomes an array. An unknown argument makes
-    the result unknown without a call.
+    For an array argument, a captured constant is read, and a list of known numbers becomes an array. An unknown argument, or a
+    dimension in place of a number that is known by name only, makes the result unknown without a call.
     """
     if function.name in OF_ABSENT:
         return body
     least, most = function.minimum, function.maximum
     kinds = [frozenset(function.argument(position).split("|")) for position in range(len(function.args))]
     takes_tensor = ["tensor" in kind or "any" in kind for kind in kinds]
+    takes_number = [not kind.isdisjoint(("int", "number")) for kind in kinds]
     last = len(kinds) - 1
 
     def call(world: World, *values: Any) -> Any:
@@ -88,6 +89,8 @@ def prepared(function: ExpressionFunction, body: Implementation) -> Implementati
             if value is UNKNOWN:
                 return UNKNOWN
             position = number if number < last else last
+            if type(value) is Symbol and takes_number[position]:
+                return value if function.name in OF_LENGTHS else UNKNOWN
             if not (takes_tensor[position] and isinstance(value, tensor)):  # most arguments are tensors
                 value = _argument(kinds[position], number, value, world)
                 if value is UNKNOWN:
@@ -159,8 +162,6 @@ def _element(item: Any) -> Any:
 
 
 def _range(world: World, *bounds: int) -> list[int]:
-    if any(isinstance(bound, Symbol) for bound in bounds):
-        raise Failure("a dimension known by name only is no bound")
     numbers = range(*bounds)
     if len(numbers) > LIST_LIMIT:
         raise Failure(f"a list of more than {LIST_LIMIT} items")

@@ -191,6 +191,9 @@ FUNCTIONS: Mapping[str, ExpressionFunction] = MappingProxyType(
 OF_ABSENT = frozenset({"known", "known_but_one", "maybe", "default", "present", "matched"})
 """Functions that also have a result for an operand or a value that is missing or unknown."""
 
+OF_LENGTHS = frozenset({"floor", "ceil", "round", "int"})
+"""Functions that return an integer as it is, also a dimension that is known by name only."""
+
 SOURCE_FUNCTIONS = frozenset(
     {"source", "source_op", "source_input", "source_index", "source_is_output", "source_outputs", "source_nodes", "source_has"}
 )

@@ -146,8 +146,11 @@ def _ask(judge: str, *question: Any, seconds: float | None = None) -> Any:
 REFUSALS = frozenset({"NotImplemented", "InvalidGraph"})
 """Classes of errors by which ONNX Runtime reports that it has no kernel, or none for these element types."""
 
-SAYS_AT_RUN = frozenset({"GRU", "LSTM", "ScatterElements"})
-"""Operators with a kernel that loads for every floating-point type, and rejects some types only when it runs."""
+_ANY_SHAPE: tuple[tuple[int, ...], ...] = ((1, 1, 1),)
+SAYS_AT_RUN = {"GRU": _ANY_SHAPE, "LSTM": _ANY_SHAPE, "ScatterElements": _ANY_SHAPE, "ScatterND": ((1,), (1, 1), (1,))}
+"""Operators with a kernel that loads for every floating-point type, and rejects some types only when it runs: with shapes of
+operands for such a run, the last one also for all further operands. They matter only to a kernel that looks at the type last.
+"""
 AT_RUN = ("does not support", "data type is not supported")
 AT_LOAD = ("Failed to construct locale",)
 """Errors of a kernel when the machine lacks something that it needs."""
@@ -160,15 +163,15 @@ def has_kernel(model: onnx.ModelProto) -> bool | None:
     """
     if not onnx_runtime.installed():
         return None
-    runs = model.graph.node[0].op_type in SAYS_AT_RUN
-    answer = _OTHER if runs else _answer(model.SerializeToString(deterministic=True), runs)
+    shapes = SAYS_AT_RUN.get(model.graph.node[0].op_type)
+    answer = _OTHER if shapes else _answer(model.SerializeToString(deterministic=True), shapes)
     if answer == _OTHER:
-        answer = _answer(_of_any_rank(model).SerializeToString(deterministic=True), runs)
+        answer = _answer(_of_any_rank(model).SerializeToString(deterministic=True), shapes)
     return None if answer == _NONE else answer != _LACKS
 
 
 def _of_any_rank(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The same model with inputs of unknown rank and an axis that all ranks have: it is run on three dimensions."""
+    """The same model with inputs of unknown rank and an axis that all ranks have."""
     import onnx
 
     copy = onnx.ModelProto()
@@ -182,10 +185,10 @@ def _of_any_rank(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 @lru_cache(maxsize=4096)
-def _answer(data: bytes, runs: bool) -> str:
-    """The result of loading a model in ONNX Runtime and, if `runs`, of running it."""
+def _answer(data: bytes, shapes: Sequence[Sequence[int]] | None) -> str:
+    """The result of loading a model in ONNX Runtime and, if there are `shapes`, of running it on zeros."""
     try:
-        refused: native.Refused | None = _ask("", "kernel", data, _feed() if runs else None)
+        refused: native.Refused | None = _ask("", "kernel", data, shapes)
     except NoAnswer:
         return _NONE
     if refused is None:
@@ -197,14 +200,6 @@ def _answer(data: bytes, runs: bool) -> str:
 
 
 _TAKES, _LACKS, _OTHER, _NONE = "loads it", "has no kernel", "rejects it for another reason", "gave no verdict"
-_NUMPY = {"tensor(double)": "float64", **{f"tensor({name})": name for name in ("float16", "int32", "int64")}, "": "float32"}
-
-
-def _feed() -> dict[str, Any]:
-    """Arrays by type. Shapes do not matter: a kernel looks at the type first."""
-    import numpy as np
-
-    return {kind: np.zeros((1, 1, 1), dtype) for kind, dtype in _NUMPY.items()}
 
 
 __all__ = [

@@ -211,16 +211,32 @@ def _run(
     return [] if names is not None and not names else found
 
 
-def _kernel(data: bytes, feed: Mapping[str, Any] | None) -> Refused | None:
-    """Whether ONNX Runtime takes a model of one node: it is loaded and, with `feed` (arrays by type, "" for any other), run."""
+_NUMPY = {"double": "float64", "float": "float32", "bfloat16": "uint16"}
+
+
+def _kernel(data: bytes, shapes: Sequence[Sequence[int]] | None) -> Refused | None:
+    """Whether ONNX Runtime takes a model of one node: it is loaded and, with `shapes`, run on zeros of these shapes."""
     session = onnx_runtime.session(data, None)
-    if feed is None:
+    if shapes is None:
         return None
+    inputs = session.get_inputs()
+    fed = {one.name: _zeros(one.type[7:-1], shapes[min(at, len(shapes) - 1)]) for at, one in enumerate(inputs)}
     try:
-        session.run(None, {one.name: feed.get(one.type, feed[""]) for one in session.get_inputs()})
+        session.run_with_ort_values([one.name for one in session.get_outputs()], fed)
     except Exception as error:
         return Refused("run", str(error))
     return None
+
+
+def _zeros(element: str, shape: Sequence[int]) -> Any:
+    """A tensor of zeros of this element type in ONNX Runtime. NumPy has no bfloat16, whose zeros are integers of its size."""
+    import numpy as np
+    import onnx
+
+    values, make = np.zeros(shape, _NUMPY.get(element, element)), onnx_runtime.module().OrtValue
+    if element == "bfloat16":
+        return make.ortvalue_from_numpy_with_onnx_type(values, onnx.TensorProto.BFLOAT16)
+    return make.ortvalue_from_numpy(values)
 
 
 def _print_text(data: bytes) -> str:

@@ -1,9 +1,10 @@
 """No rewritten model is worse than its input.
 
-The result of a run goes through the checks of `validity`. If the input passes a check and the result fails it, the guard finds
-the firing that did it by bisection over the number of firings. The rules run again without this firing; their other changes are
-kept. Tidying counts as one more firing. The same is done for a firing after which the model loads and does not run any more
-(`running`), and for a firing after which the outputs differ though its rule promises that they do not (`agreement`).
+The result of a run goes through the checks of `validity`. If the input passes a check and the result fails it, or ends the
+process of a check that rejects the input, the guard finds the firing that did it by bisection over the number of firings. The
+rules run again without this firing; their other changes are kept. Tidying counts as one more firing. The same is done for a
+firing after which the model loads and does not run any more (`running`), and for a firing after which the outputs differ though
+its rule promises that they do not (`agreement`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rewriter.core.log import RUN, Firing, Judged, Log, RolledBack, Verification
 from rewriter.core.record import record, replace
 from rewriter.trust.proof.judges import SESSION
 from rewriter.trust.proof.models.model_runs import Running
-from rewriter.trust.proof.models.validity import JUDGES, Candidate
+from rewriter.trust.proof.models.validity import JUDGES, Candidate, Crash
 
 # Running the rules on a model again, with some firings left out.
 #
@@ -234,13 +235,11 @@ class _Guard:
         return None
 
     def _bisect(self, attempt: ReplayedRun, judge: str, reason: str) -> Culprit:
-        judges = [judge for judge in JUDGES if self.before.refusal(judge) == ""]
-
         def ask(state: Candidate) -> str:
-            refused = state.first_refusal(judges)
-            return f"{refused[0]}: {refused[1]}" if refused else ""
+            worse = state.worse_than(self.before)
+            return _fault(*worse) if worse else ""
 
-        return self._first_bad(attempt, f"{judge}: {reason}", ask)
+        return self._first_bad(attempt, _fault(judge, reason), ask)
 
     def _first_bad(self, attempt: ReplayedRun, reason: str, ask: Callable[[Candidate], str], words: str = "") -> Culprit:
         """The step that turns a good state into a bad one; `ask` returns the fault of a state, "" for none."""
@@ -338,6 +337,10 @@ class _Guard:
         for firing in log.firings:
             firing.verdict = "verified" if firing.number in verified else "kept"
         return attempt
+
+
+def _fault(judge: str, reason: str) -> str:
+    return f"{judge} ended the process: {reason}" if isinstance(reason, Crash) else f"{judge}: {reason}"
 
 
 def _plan(culprits: list[Culprit]) -> Variation:

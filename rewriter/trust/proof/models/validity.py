@@ -1,7 +1,7 @@
 """How valid a model is: which checks it passes.
 
 A model that needs repair fails some check, so no check alone decides whether a result is good. A result is *at least as valid*
-as its input if it passes every check that the input passes.
+as its input if it passes every check that the input passes, and ends the process of no check that only rejects the input.
 
 ONNX Runtime is two of the checks. Users have it with its default optimizations, which some models do not survive, so it
 loads a model with these first. A model that loads with them counts as loading without. A model that does not is also loaded
@@ -44,6 +44,17 @@ MOST_BYTES_KEPT = 1 << 24
 WRITTEN = "writing"
 RUNTIME = (SESSION, PLAIN)
 JUDGES = (WRITTEN, CHECKER, FULL_CHECK, *RUNTIME)
+
+
+class Crash(str):
+    """The reason of a check that ended its process in place of rejecting the model: a program of the user would end with it."""
+
+    __slots__ = ()
+
+
+def _is_worse(reason: str, before: str | None) -> bool:
+    """Whether a rejection of the result is worse than the answer of the same check about the input."""
+    return before == "" or (isinstance(reason, Crash) and before is not None and not isinstance(before, Crash))
 
 
 class Candidate:
@@ -175,10 +186,9 @@ class Candidate:
         return next(((judge, reason) for judge in judges if (reason := self.refusal(judge))), None)
 
     def worse_than(self, other: Candidate) -> tuple[str, str] | None:
-        """The first check that passes `other` and rejects this model, with its reason."""
-        return next(
-            ((judge, reason) for judge in JUDGES if (reason := self.refusal(judge)) and other.refusal(judge) == ""), None
-        )
+        """The first check with a worse answer for this model than for `other`, with its reason."""
+        refused = ((judge, reason) for judge in JUDGES if (reason := self.refusal(judge)))
+        return next(((judge, reason) for judge, reason in refused if _is_worse(reason, other.refusal(judge))), None)
 
     @cached_property
     def expands(self) -> str:
@@ -250,7 +260,9 @@ class Candidate:
         """The result of `ask`; a process that ended counts as a rejection of the model."""
         try:
             return ask()
-        except (RefusedError, Crashed) as error:
+        except Crashed as error:
+            return Crash(error)
+        except RefusedError as error:
             return str(error)
         except NoAnswer as error:
             self.unanswered[judge] = error.sentence(judge)
