@@ -5,6 +5,7 @@ python docs/prose.py        # FILE:LINE: word: what to write; exits with 1 when 
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -55,8 +56,8 @@ def main() -> int:
 def findings() -> Iterator[str]:
     for where, text in texts():
         yield from found_in(where, text, FOUND, INSTEAD)
-    for path in pages():
-        yield from found_in(str(path.relative_to(ROOT)), written(path.read_text(encoding="utf-8")), FOUND_IN_PAGES, IN_PAGES)
+    for where, page in pages():
+        yield from found_in(where, written(page), FOUND_IN_PAGES, IN_PAGES)
     for where, text in helps():
         if match := IN_HELP.match(text):
             yield f"{where}: {match[0]}: write print, report"
@@ -68,14 +69,20 @@ def found_in(where: str, text: str, found: re.Pattern[str], instead: dict[str, s
             yield f"{where}:{number}: {match[0]}: write {list(instead.values())[(match.lastindex or 1) - 1]}"
 
 
-def pages() -> list[Path]:
-    return sorted([*ROOT.glob("*.md"), *(page for page in (ROOT / "docs").glob("*.md") if page.name not in MADE)])
+def pages() -> Iterator[tuple[str, str]]:
+    """Pages without their blocks of code, and the text of notebooks."""
+    paths = [*ROOT.glob("*.md"), *(page for page in (ROOT / "docs").glob("*.md") if page.name not in MADE)]
+    for path in sorted(paths):
+        yield str(path.relative_to(ROOT)), blank(path.read_text(encoding="utf-8"))
+    for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        yield str(path.relative_to(ROOT)), blank(text)
 
 
 def texts() -> Iterator[tuple[str, str]]:
     """What people read, with where it is."""
-    for path in pages():
-        yield str(path.relative_to(ROOT)), blank(path.read_text(encoding="utf-8"))
+    yield from pages()
     for path in sorted((ROOT / "rules").rglob("*.rules")):
         lines = (line if line.startswith("///") else "" for line in path.read_text(encoding="utf-8").splitlines())
         yield str(path.relative_to(ROOT)), "\n".join(lines)
@@ -95,8 +102,8 @@ def helps() -> Iterator[tuple[str, str]]:
 
 
 def written(page: str) -> str:
-    """A page without code and without the tables that docs/build.py makes, with as many lines."""
-    page = re.sub(r"(?s)<!-- made: .*?<!-- end -->", lambda block: "\n" * block[0].count("\n"), blank(page))
+    """A page without the code in its lines and without the tables that docs/build.py makes, with as many lines."""
+    page = re.sub(r"(?s)<!-- made: .*?<!-- end -->", lambda block: "\n" * block[0].count("\n"), page)
     return re.sub(r"`[^`\n]*`", "``", page)
 
 
