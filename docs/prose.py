@@ -5,6 +5,7 @@ python docs/prose.py        # FILE:LINE: word: what to write; exits with 1 when 
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -31,6 +32,15 @@ INSTEAD = {
 """Patterns of words, with what is plainer."""
 
 FOUND = re.compile(r"\b(?:" + "|".join(f"({pattern})" for pattern in INSTEAD) + r")\b", re.IGNORECASE)
+IN_PAGES = {
+    r"(?<!&minus);": "two sentences, `and`, or a row for each",
+    r", too\b": "also, before the verb",
+    r"\b(?:who|what)ever\b": "the noun",
+    r"\bof which\b|\b(?:those|that) of\b": "the noun again",
+}
+"""Patterns for the sentences of pages alone: rules and messages still have some of them."""
+
+FOUND_IN_PAGES = re.compile("|".join(f"({pattern})" for pattern in IN_PAGES), re.IGNORECASE)
 IN_HELP = re.compile(r"^(?:also |only )?(?:says?|tells?)\b", re.IGNORECASE)
 
 MADE = ("rules.md", "symptoms.md", "catalogue.md")
@@ -45,19 +55,34 @@ def main() -> int:
 
 def findings() -> Iterator[str]:
     for where, text in texts():
-        for number, line in enumerate(text.splitlines(), 1):
-            for match in FOUND.finditer(line):
-                yield f"{where}:{number}: {match[0]}: write {list(INSTEAD.values())[(match.lastindex or 1) - 1]}"
+        yield from found_in(where, text, FOUND, INSTEAD)
+    for where, page in pages():
+        yield from found_in(where, written(page), FOUND_IN_PAGES, IN_PAGES)
     for where, text in helps():
         if match := IN_HELP.match(text):
             yield f"{where}: {match[0]}: write print, report"
 
 
+def found_in(where: str, text: str, found: re.Pattern[str], instead: dict[str, str]) -> Iterator[str]:
+    for number, line in enumerate(text.splitlines(), 1):
+        for match in found.finditer(line):
+            yield f"{where}:{number}: {match[0]}: write {list(instead.values())[(match.lastindex or 1) - 1]}"
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Pages without their blocks of code, and the text of notebooks."""
+    paths = [*ROOT.glob("*.md"), *(page for page in (ROOT / "docs").glob("*.md") if page.name not in MADE)]
+    for path in sorted(paths):
+        yield str(path.relative_to(ROOT)), blank(path.read_text(encoding="utf-8"))
+    for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        yield str(path.relative_to(ROOT)), blank(text)
+
+
 def texts() -> Iterator[tuple[str, str]]:
     """What people read, with where it is."""
-    pages = [*ROOT.glob("*.md"), *(page for page in (ROOT / "docs").glob("*.md") if page.name not in MADE)]
-    for path in sorted(pages):
-        yield str(path.relative_to(ROOT)), blank(path.read_text(encoding="utf-8"))
+    yield from pages()
     for path in sorted((ROOT / "rules").rglob("*.rules")):
         lines = (line if line.startswith("///") else "" for line in path.read_text(encoding="utf-8").splitlines())
         yield str(path.relative_to(ROOT)), "\n".join(lines)
@@ -74,6 +99,12 @@ def helps() -> Iterator[tuple[str, str]]:
     for name, command in parser.commands.choices.items():
         yield f"rewriter {name}, description", command.description or ""
         yield from ((f"rewriter {name} {action.dest}", action.help or "") for action in command._actions)
+
+
+def written(page: str) -> str:
+    """A page without the code in its lines and without the tables that docs/build.py makes, with as many lines."""
+    page = re.sub(r"(?s)<!-- made: .*?<!-- end -->", lambda block: "\n" * block[0].count("\n"), page)
+    return re.sub(r"`[^`\n]*`", "``", page)
 
 
 def blank(page: str) -> str:

@@ -63,6 +63,7 @@ NETS: dict[str, Path | str] = {
     "python.md": GEMM,
     "report.md": GEMM,
     "run.md": GEMM,
+    "safety.md": POOL,
     "show.md": GEMM,
     "surgery.md": CONV,
     "targets.md": CLIP,

@@ -13,3 +13,4 @@ def test_no_word_of_the_list_is_used() -> None:
     spec.loader.exec_module(prose)
     assert list(prose.findings()) == []
     assert prose.FOUND.search("the rule runs unasked") and not prose.FOUND.search("`*` stands for any text")
+    assert prose.FOUND_IN_PAGES.search("it runs; it stops") and not prose.FOUND_IN_PAGES.search(prose.written("`a; b`"))
