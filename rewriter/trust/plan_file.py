@@ -353,7 +353,7 @@ def _shown(one: Proposal, firing: Firing, at: str, missing: Sequence[int]) -> It
     yield f"{at}: {one.rule} {one.node or 'model'}: {firing.title}"
     for change in firing.changes:
         yield from (f"  {sign} {side}" for sign, side in (("-", change.before), ("+", change.after)) if side)
-    yield from (f"  it builds on rewrite {number}, which is left out; it may not be possible" for number in missing)
+    yield from (f"  it may be impossible without rewrite {number}, which is left out" for number in missing)
 
 
 def _answer(tell: Callable[[str], None], ask: Callable[[str], str]) -> str:

@@ -70,7 +70,7 @@ class Asking:
 
 def unasked(recipe: Recipe) -> str:
     """The note that a consumer was not asked, with advice."""
-    asks = "; pass --ask to load and run the models in it" if recipe.module else ", and cannot be: no test has run it"
+    asks = "; pass --ask to load and run the models in it" if recipe.module else ": rewriter cannot run it, and no test has"
     advice = [f"{step.advice} ({step.reason})" for step in recipe.steps if not step.is_safe]
     return f"{recipe.title} was not asked{asks}" + (f"; other steps that often help: {', '.join(advice)}" if advice else "")
 

@@ -72,7 +72,7 @@ def _why_lines(result: Explanation, notes: Sequence[str], most: int, style: Styl
         yield ""
         yield from _answer(answer, bool(result.guards), style)
         if (answer.place, answer.node) in result.settled:
-            yield "    and yet: known once the selected rules have fired; the rule does not fire here then"
+            yield "    another rule makes this known when it fires, and then this rule does not fire here"
     if len(result.answers) > most:
         yield ""
         yield from _rest(result.answers[most:], style)
