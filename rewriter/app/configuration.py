@@ -163,11 +163,11 @@ class Value:
 
 @record(frozen=True, slots=True)
 class PathTable:
-    """Settings of the models whose paths match one of the patterns."""
+    """Settings of the models whose paths match one of the patterns in `path`."""
 
-    patterns: tuple[str, ...]
-    values: Mapping[str, Value]
+    path: tuple[str, ...]
     origin: str
+    settings: Mapping[str, Value]
 
 
 @record(frozen=True, slots=True)
@@ -176,12 +176,12 @@ class Suppression:
 
     Attributes:
         node: pattern of the name of a matched node; None: any.
-        patterns: of paths of models; empty: any.
+        path: patterns of paths of models; empty: any.
     """
 
     rule: str
     node: str | None
-    patterns: tuple[str, ...]
+    path: tuple[str, ...]
     reason: str
     origin: str
 
@@ -220,15 +220,16 @@ class Suppressor:
 
 @record(frozen=True, slots=True)
 class Configuration:
-    """The contents of a configuration file."""
+    """The contents of a configuration file. Without `path` there is none, and nothing is set."""
 
-    path: Path
+    path: Path | None = None
     values: Mapping[str, Value] = field(default_factory=dict)
     per_path: tuple[PathTable, ...] = ()
     suppress: tuple[Suppression, ...] = ()
 
     def fits(self, patterns: tuple[str, ...], model: str) -> bool:
         """Whether a model's path, relative to the folder of the file, matches one of the patterns."""
+        assert self.path is not None
         try:
             seen = os.path.relpath(os.path.realpath(model), os.path.realpath(self.path.parent)).replace(os.sep, "/")
         except ValueError:  # another drive of Windows
@@ -236,11 +237,11 @@ class Configuration:
         return any(fnmatchcase(seen, pattern) for pattern in patterns)
 
 
-def nearest() -> Configuration | None:
-    """The configuration of the current folder, None if there is none. Raises RewriterError."""
-    from rewriter.trust.toml_text import parse
-
+def nearest() -> Configuration:
+    """The configuration of the current folder, if there is one. Raises RewriterError."""
     for path in candidates():
+        from rewriter.trust.toml_text import parse
+
         text = _text(path)
         if path.name == OWN:
             return _ConfigurationReader(path, text, ()).read(parse(text, str(path)))
@@ -248,7 +249,7 @@ def nearest() -> Configuration | None:
             table = _own_table(parse(text, str(path)), path)
             if table is not None:
                 return _ConfigurationReader(path, text, ("tool", "rewriter")).read(table)
-    return None
+    return Configuration()
 
 
 def named(path: Path) -> Configuration:
@@ -323,7 +324,7 @@ class _ConfigurationReader:
         """Checks everything."""
         self.known(table, (), (*SETTINGS, *TABLES))
         per_path = [
-            PathTable(tuple(entry["path"]), dict(self.values(entry, way)), self.origin(way))
+            PathTable(tuple(entry["path"]), self.origin(way), dict(self.values(entry, way)))
             for way, entry in self.entries(table, "per-path")
         ]
         suppress = [

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rewriter.app.batch.job import do
-from rewriter.app.batch.jobs import check_results, find_models, plan, without_results
+from rewriter.app.batch.jobs import check_results, find_models, has_result, plan
 from rewriter.app.batch.outcome_records import FINDINGS, OK, Command, Totals
 from rewriter.app.batch.processes import run_all
 from rewriter.app.batch.urls import STDOUT, is_remote, is_url
@@ -83,7 +83,8 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
 
             write_reports(report, args.report, args.staging)
     if work.notes.profile:
-        _say_profile(batch.profile)
+        for line in profile_lines(batch.profile, style_of(sys.stderr)):
+            print_message(line)
     if args.format != "json":
         sys.stdout.flush()
         summary = batch.totals.summary(seconds)
@@ -247,11 +248,6 @@ def _name_files(outcome: Outcome, args: argparse.Namespace) -> None:
         outcome.output = name
 
 
-def _say_profile(total: Profile) -> None:
-    for line in profile_lines(total, style_of(sys.stderr)):
-        print_message(line)
-
-
 def make_work(command: Command, args: argparse.Namespace) -> Work:
     """The work of all jobs, from the options."""
     rules = selected(args)
@@ -335,7 +331,10 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
     jobs = plan(found, **targets, ending=ending)
     with nullcontext() if args.out is None or is_url(args.out) else sole_run(args.out):
         if args.skip_existing:
-            jobs = _without_results(jobs)
+            left = [job for job in jobs if not has_result(job)]
+            if len(left) < len(jobs):
+                print_message(f"{len(jobs) - len(left)} of {len(jobs)} results exist and were skipped")
+            jobs = left
         elif not (args.force or args.resume or args.update or any(map(is_remote, (*args.paths, args.output, args.out)))):
             check_results(jobs)
         if args.staging is not None and args.output not in (None, STDOUT):
@@ -343,13 +342,6 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
 
             jobs = [replace(job, target=str(result_in(args.staging))) for job in jobs]
         return _run_to_stdout(command, jobs, args) if args.output == STDOUT else run_batch(command, jobs, args)
-
-
-def _without_results(jobs: list[Job]) -> list[Job]:
-    left = without_results(jobs)
-    if len(left) < len(jobs):
-        print_message(f"{len(jobs) - len(left)} of {len(jobs)} results exist and were skipped")
-    return left
 
 
 def _run_to_stdout(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from rewriter.app.batch.work import Outcome
 from rewriter.app.cli.output import print_message, style_of
 from rewriter.app.report.document import pattern_of
 from rewriter.app.report.terminal import (
+    VerdictCounts,
     check_lines,
     expectation_lines,
     fix_lines,
@@ -24,7 +25,9 @@ from rewriter.app.report.terminal import (
     outcome_lines,
     rejection_lines,
     remaining_lines,
+    repaired_lines,
     unchecked_lines,
+    verdict_lines,
 )
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Log
@@ -33,8 +36,6 @@ from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
     from rewriter.app.cli.output import Display
-    from rewriter.app.report.terminal import VerdictCounts
-    from rewriter.trust.consumers.consumer_verdict import Verdict
 
 
 # The lines about each model as it is finished, and about all models at the end.
@@ -57,7 +58,7 @@ class ConsoleReport:
         self._titles: dict[str, str] = {}
         self._rejected: dict[str, str] = {}
         self._waiting: list[str] = []
-        self._verdicts: VerdictCounts | None = None
+        self._verdicts = VerdictCounts()
         self.advice = ""
 
     def print_outcome(self, outcome: Outcome) -> None:
@@ -66,8 +67,7 @@ class ConsoleReport:
             print_message(failure(outcome, style_of(sys.stderr), debug=args.debug))
         if args.format != "text" or outcome.log is None or outcome.error:
             return
-        if outcome.asked:
-            self._count(outcome.path, outcome.asked_after or outcome.asked)
+        self._verdicts.add(outcome.path, outcome.asked_after or outcome.asked)
         log = self._without_needless(outcome, outcome.log)
         if self._models > 1 and not args.verbose:
             apart = [blocked for blocked in log.blocked if not blocked.error]
@@ -91,15 +91,8 @@ class ConsoleReport:
             self._display.show(line)
         if self._blocked:
             self._display.show("    an unknown fact kept these rules from deciding; --verbose lists the facts and places")
-        if self._models > 1 and self._verdicts is not None:
+        if self._models > 1:
             self._display.show(*self._verdicts.lines(self._style))
-
-    def _count(self, path: str, verdicts: Sequence[Verdict]) -> None:
-        """Counts the verdicts of consumers on a model, for the end."""
-        from rewriter.app.report.terminal import VerdictCounts
-
-        self._verdicts = self._verdicts or VerdictCounts()
-        self._verdicts.add(path, verdicts)
 
     def _check_lines(self, outcome: Outcome, log: Log) -> Iterator[str]:
         """The findings of a check in one model."""
@@ -120,8 +113,6 @@ class ConsoleReport:
         yield from check_lines(outcome.path, log, head, style, changes=self._models == 1)
         yield from unchecked_lines(outcome.unjudged, style)
         if outcome.asked and (self._models == 1 or self._args.verbose):
-            from rewriter.app.report.terminal import verdict_lines
-
             yield from verdict_lines(outcome.asked, f"{clean(outcome.path)}: ", style)
 
     def _repair_lines(self, outcome: Outcome, log: Log) -> Iterator[str]:
@@ -141,8 +132,6 @@ class ConsoleReport:
         yield from optimize_lines(log, style) if counts else fix_lines(log, style, self._fixes(log))
         yield from unchecked_lines(outcome.unjudged, style)
         if outcome.asked:
-            from rewriter.app.report.terminal import repaired_lines
-
             yield from repaired_lines(outcome.asked, outcome.asked_after, outcome.steps, style)
         if self._args.diff:
             from rewriter.app.report.comparison_lines import comparison_lines

@@ -225,6 +225,9 @@ def _several(metavar: str, help: str, default: list[str] | None = None, **others
     return Option(help, metavar, default, action="append", **others)
 
 
+SHIPPED = "opencv, openvino, tract, mnn, onnx2torch, qnn, rknn, tvm, iree, tinygrad, ncnn, onnx2tf, onnxruntime, ortweb"
+"""The consumers that can be asked."""
+
 # The table. An option that a configuration may set has no default here: `cli.settings` sets it.
 
 OPTIONS: dict[str, Option] = {
@@ -278,9 +281,8 @@ OPTIONS: dict[str, Option] = {
     # consumers
     "ask": _several(
         "NAMES",
-        "comma-separated consumers that load and run each model, if they are installed: opencv, openvino, tract, mnn, "
-        "onnx2torch, qnn, rknn, tvm, iree, tinygrad, ncnn, onnx2tf, onnxruntime, ortweb; their outputs are compared with the "
-        "outputs of ONNX Runtime",
+        f"comma-separated consumers that load and run each model, if they are installed: {SHIPPED}; their outputs are "
+        "compared with the outputs of ONNX Runtime",
         [],
     ),
     "consumer-env": _several(

@@ -50,8 +50,11 @@ def answer(args: Namespace, printout: Printout, code: int = 0) -> int:
     if args.format == "json":
         answer_json(args, printout.data())
     else:
-        for line in printout.lines(style_of(sys.stdout)):
+        style = style_of(sys.stdout)
+        for line in printout.lines(style):
             print_line(line, printout.hang)
+        for line in printout.table(style):
+            print(line)
     return code
 
 
@@ -90,7 +93,6 @@ def folded(line: str, stream: TextIO, hang: int = 4) -> str:
     """The line for a stream: broken between words for a terminal, unchanged for a file or a pipe."""
     if not stream.isatty():
         return line
-
     return "\n".join(fold(line, terminal_width(stream), hang))
 
 

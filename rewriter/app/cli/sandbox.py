@@ -87,9 +87,9 @@ def _readable(args: argparse.Namespace) -> list[str]:
     found, configuration = _model_folders(args), args.configuration
     for text in args.rules or ():
         found += map(str, _rule_places(text))
-    tables = [] if configuration is None else [table.values.get("source") for table in configuration.per_path]
-    found += [one for one in (args.source, *(table.value for table in tables if table)) if one not in ("auto", "none")]
-    found += [configuration.path] if configuration is not None else []
+    sources = [table.settings["source"].value for table in configuration.per_path if "source" in table.settings]
+    found += [one for one in (args.source, *sources) if one not in ("auto", "none")]
+    found += [configuration.path] if configuration.path is not None else []
     found += [args.inputs] if getattr(args, "inputs", None) else []
     if (template := getattr(args, "expect", None)) and not template.startswith("{dir}"):
         before, variable, _ = template.partition("{")
@@ -155,7 +155,7 @@ def _results(args: argparse.Namespace) -> Iterator[list[str]]:
 def _command_line(args: argparse.Namespace, words: Sequence[str]) -> list[str]:
     """The command line, with the path of the configuration: the sandbox lacks the folders in which it would be searched."""
     place = list(words).index(args.command) + 1
-    found = [] if args.configuration is None else ["--config", str(args.configuration.path)]
+    found = [] if args.configuration.path is None else ["--config", str(args.configuration.path)]
     settled = args.config is not None or args.no_config
     return [*words[:place], *([] if settled else found or ["--no-config"]), *words[place:]]
 

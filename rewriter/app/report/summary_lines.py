@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rewriter.app.report.printout import Printout
-from rewriter.core.record import as_dict
+from rewriter.core.record import as_dict, replace
 from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
@@ -141,7 +141,16 @@ MAX_WEIGHTS = 12  # weights that are listed although they have no defect
 _HEAD = f"{'nodes':>7}  {'parameters':>13}  {'MACs':>8}  {'weights':>10}  {'results':>10}"
 
 
-def stats_object(stats: ModelStats, depth: int, *, nodes: bool) -> dict[str, Any]:
+def with_stats(printout: Printout, stats: ModelStats, depth: int, *, nodes: bool) -> Printout:
+    """The summary, and below it the figures as a table."""
+    return replace(
+        printout,
+        content=lambda: {**printout.content(), "stats": _stats_object(stats, depth, nodes)},
+        table=partial(_stats_lines, stats, depth, nodes),
+    )
+
+
+def _stats_object(stats: ModelStats, depth: int, nodes: bool) -> dict[str, Any]:
     """The figures, for JSON; the figures of each node only with `nodes`."""
     data = {
         "total": as_dict(stats.total),
@@ -155,8 +164,9 @@ def stats_object(stats: ModelStats, depth: int, *, nodes: bool) -> dict[str, Any
     return data
 
 
-def stats_lines(stats: ModelStats, depth: int, style: Style, *, nodes: bool) -> Iterator[str]:
+def _stats_lines(stats: ModelStats, depth: int, nodes: bool, style: Style) -> Iterator[str]:
     """The figures as a table: totals, by module, with `nodes` by node, and of weights."""
+    yield ""
     yield style.paint("bold", _HEAD)
     yield f"{_row(stats.total)}  in all"
     for path, cost in stats.modules(depth):

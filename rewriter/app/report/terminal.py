@@ -263,10 +263,11 @@ COUNTED: dict[State, str] = {
     "reads": "read, and not compared",
     "differs": "read, with different outputs",
     "fails": "read, and fail when they run",
-    "rejects": "rejected",
-    "ends": "end the process",
     "silent": "without an answer",
+    "ends": "end the process",
+    "rejects": "rejected",
 }
+"""What the models of a folder are for a consumer, from the best to the worst."""
 MOST_GROUPS = 200
 """Reasons of consumers that are printed at the end."""
 
@@ -307,11 +308,9 @@ class VerdictCounts:
 
     def lines(self, style: Style) -> Iterator[str]:
         """Each reason once, the most frequent first, then the counts of each consumer."""
-        from rewriter.trust.consumers.consumer_verdict import STATES
-
         for path, one, times in sorted(self._groups.values(), key=lambda group: -group[2]):
             where = path if times == 1 else f"{path} and {counted(times - 1, 'more model')}"
             yield from verdict_lines([one], f"{clean(where)}: ", style)
         for consumer, states in self._states.items():
-            found = ", ".join(f"{states[state]:,} {COUNTED[state]}" for state in reversed(STATES) if states[state])
+            found = ", ".join(f"{states[state]:,} {COUNTED[state]}" for state in COUNTED if states[state])
             yield f"{clean(consumer)}: {counted(sum(states.values()), 'model')}: {found}"
