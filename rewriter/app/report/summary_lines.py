@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from rewriter.app.report.printout import Printout
@@ -200,7 +201,7 @@ def _short(count: int) -> str:
 def _weight_lines(weights: Sequence[WeightStats], style: Style, *, everything: bool) -> Iterator[str]:
     odd = [weight for weight in weights if weight.nan or weight.inf or weight.constant or weight.problem]
     kept = set(map(id, odd))
-    rest = sorted((weight for weight in weights if id(weight) not in kept), key=lambda weight: -_elements(weight))
+    rest = sorted((weight for weight in weights if id(weight) not in kept), key=lambda weight: -prod(weight.shape))
     shown = rest if everything else rest[:MAX_WEIGHTS]
     for title, some in (("weights to look at", odd), ("the largest weights", shown)):
         if some:
@@ -220,10 +221,3 @@ def _weight(weight: WeightStats) -> str:
         parts.append(f"{weight.constant:,} of {weight.channels:,} channels hold one value{zeros}")
     text = "; ".join([*parts, *([weight.problem] if weight.problem else [])])
     return clean(f"{weight.name}  {weight.type}[{','.join(map(str, weight.shape))}]  {text}")
-
-
-def _elements(weight: WeightStats) -> int:
-    count = 1
-    for dim in weight.shape:
-        count *= dim
-    return count

@@ -239,28 +239,26 @@ def new(args: argparse.Namespace) -> int:
         check_target(target, force=False)
     source, code = opened(args.model), args.code.upper()
     runtime, rules = runtime_choice(args.runtime) != "no", load(args.rules)
-    outcome, missing = list[str](), list[str]()
     if args.repair is None:
         from rewriter.workbench.authoring.new_rule import new_rule
 
-        text = new_rule(source.read(), code, args.around, depth=args.depth, rules=rules, origin=source.name, runtime=runtime)
+        found = new_rule(source.read(), code, args.around, depth=args.depth, rules=rules, origin=source.name, runtime=runtime)
     else:
         from rewriter.workbench.authoring.rule_of_pair import rules_of_pair
 
         repair = opened(args.repair)
         models, origins = (source.read(), repair.read()), (source.name, repair.name)
         found = rules_of_pair(*models, code, depth=args.depth, rules=rules, origins=origins, runtime=runtime)
-        text, outcome, missing = found.text, found.outcome, found.missing
     if target is None:
-        print(text, end="")
+        print(found.text, end="")
     else:
-        write_bytes(target, text.encode(), force=False)
+        write_bytes(target, found.text.encode(), force=False)
         print_line(f"{clean(str(target))}: {code}")
-    for line in (*outcome, *(f"not reached: {line}" for line in missing)):
+    for line in (*found.outcome, *(f"not reached: {line}" for line in found.missing)):
         print_message(clean(line))
     if target is not None:
         print_message("fill in the places marked FILL IN, then run: rewriter test " + clean(str(target)))
-    return 1 if missing else 0
+    return 1 if found.missing else 0
 
 
 @command(
@@ -309,15 +307,15 @@ def fmt(args: argparse.Namespace) -> int:
     files = find_rule_files(args.paths)
     with progress(len(files), "files") as display:
         for file in files:
+            error = ""
             try:
-                is_changed, error = _formatted(file, is_check=args.check), ""
+                if _formatted(file, is_check=args.check):
+                    changed += 1
+                    display.show(f"{'would format' if args.check else 'formatted'} {clean(file)}")
             except RewriterError as failure:
-                is_changed, error = False, str(failure)
+                error = str(failure)
+                failed += 1
                 print_message(error if error.startswith(file) else f"{clean(file)}:\n{error}")
-            if is_changed:
-                display.show(f"{'would format' if args.check else 'formatted'} {clean(file)}")
-            changed += is_changed
-            failed += bool(error)
             display.advance(failed=bool(error))
     print_message(f"{counted(len(files), 'file')}: {changed} {'to format' if args.check else 'formatted'}, {failed} failed")
     if failed:
