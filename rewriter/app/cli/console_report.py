@@ -9,12 +9,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from rewriter.app.batch.outcome_records import Command, answers_to
 from rewriter.app.batch.urls import STDOUT
 from rewriter.app.batch.work import Outcome
-from rewriter.app.cli.output import print_message, style_of
+from rewriter.app.cli.output import Display, print_message, style_of
 from rewriter.app.report.document import pattern_of
 from rewriter.app.report.terminal import (
     VerdictCounts,
@@ -34,10 +33,6 @@ from rewriter.core.log import Log
 from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
 
-if TYPE_CHECKING:
-    from rewriter.app.cli.output import Display
-
-
 # The lines about each model as it is finished, and about all models at the end.
 
 MAX_WAITING = 10_000
@@ -54,8 +49,7 @@ class ConsoleReport:
         self._models = models
         self._display = display
         self._style = style_of(sys.stdout)
-        self._blocked: Counter[str] = Counter()
-        self._titles: dict[str, str] = {}
+        self._blocked: Counter[tuple[str, str]] = Counter()
         self._rejected: dict[str, str] = {}
         self._waiting: list[str] = []
         self._verdicts = VerdictCounts()
@@ -70,10 +64,7 @@ class ConsoleReport:
         self._verdicts.add(outcome.path, outcome.asked_after or outcome.asked)
         log = self._without_needless(outcome, outcome.log)
         if self._models > 1 and not args.verbose:
-            apart = [blocked for blocked in log.blocked if not blocked.error]
-            for rule, title in {blocked.rule: blocked.title for blocked in apart}.items():
-                self._blocked[rule] += 1
-                self._titles[rule] = title
+            self._blocked.update({(blocked.rule, blocked.title) for blocked in log.blocked if not blocked.error})
             log = replace(log, blocked=[blocked for blocked in log.blocked if blocked.error])
         if not (outcome.changed or self._models == 1 or args.verbose or _has_remarks(outcome, log)):
             return
@@ -86,9 +77,9 @@ class ConsoleReport:
     def end(self) -> None:
         """Prints the lines that were kept for the end, and the number of models in which an unknown fact blocked a rule."""
         self._display.show(*self._waiting)
-        for rule, models in sorted(self._blocked.items()):
-            line = f"{self._style.paint('yellow', 'blocked')} {rule} in {counted(models, 'model')}: {clean(self._titles[rule])}"
-            self._display.show(line)
+        for (rule, title), models in sorted(self._blocked.items()):
+            head = f"{self._style.paint('yellow', 'blocked')} {rule} in {counted(models, 'model')}"
+            self._display.show(f"{head}: {clean(title)}")
         if self._blocked:
             self._display.show("    an unknown fact kept these rules from deciding; --verbose lists the facts and places")
         if self._models > 1:
@@ -156,8 +147,8 @@ class ConsoleReport:
 
     def _fixes(self, log: Log) -> dict[str, str]:
         """The `Fix:` paragraphs of the rules that fired."""
-        said = {code: rule.paragraphs.get("Fix", "") for code in log.counts if (rule := self._rules.get(code)) is not None}
-        return {code: text for code, text in said.items() if text}
+        rules = [rule for code in log.counts if (rule := self._rules.get(code)) is not None]
+        return {rule.code: rule.paragraphs["Fix"] for rule in rules if rule.paragraphs.get("Fix")}
 
 
 def _advice(outcome: Outcome, answers: Mapping[str, str], args: argparse.Namespace) -> str:

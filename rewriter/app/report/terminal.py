@@ -24,6 +24,7 @@ from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
     from rewriter.trust.consumers.consumer_verdict import State, Verdict
+    from rewriter.trust.plan_file import Missing
 
 MOST_RULES = 20  # in `profile_lines`
 PLACES = 8  # places listed of one rule in `fix_lines`
@@ -67,6 +68,23 @@ def fix_lines(log: Log, style: Style, fixes: Mapping[str, str] = MappingProxyTyp
     if (found := log.verification) is not None:
         yield from (f"  {_finding(clean(finding), style)}" for finding in found.findings)
     yield from unfinished_lines(log, style)
+
+
+def applied_lines(
+    path: str, output: str, log: Log | None, accepted: int, absent: Sequence[Missing], style: Style
+) -> Iterator[str]:
+    """The rewrites of a plan that happened, out of those that were accepted, and those that did not, with the reasons."""
+    assert log is not None  # the model was worked on
+    done = f"{len(log.firings)} of {accepted} accepted rewrites -> {clean(output)}"
+    yield f"{style.paint('bold', clean(path))}: {done}"
+    yield from fix_lines(log, style)
+    for one in absent:
+        what = f"{one.proposal.number} {clean(one.proposal.rule)} at {clean(one.proposal.node)}"
+        if one.because:
+            before = ", ".join(map(str, one.because))
+            yield f"  {style.paint('dim', 'not done')} {what}: it follows {before}, which did not happen"
+        else:
+            yield f"  {style.paint('red', 'did not happen')} {what}"
 
 
 def optimize_lines(log: Log, style: Style) -> Iterator[str]:

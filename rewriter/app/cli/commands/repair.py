@@ -26,16 +26,13 @@ from rewriter.app.cli.options import (
 from rewriter.app.cli.output import answer, print_message
 from rewriter.core.errors import RewriterError
 from rewriter.core.record import replace
-from rewriter.workbench.style import Style, clean, counted
+from rewriter.workbench.style import clean, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from rewriter.app.batch.work import Outcome
-    from rewriter.core.language.rule import Rule
-    from rewriter.core.language.rules import RuleSet
     from rewriter.core.log import Firing
-    from rewriter.trust.plan_file import Document, Missing, Proposal
+    from rewriter.trust.plan_file import Proposal
 
 
 @command(
@@ -194,6 +191,7 @@ def apply(args: argparse.Namespace) -> int:
     from rewriter.app.batch.work import Checking, Writing
     from rewriter.app.cli.selection import load
     from rewriter.app.report.printout import Printout, plain
+    from rewriter.app.report.terminal import applied_lines
     from rewriter.trust.plan_file import UNPLANNED, missing, read
 
     found = read(Path(args.plan))
@@ -213,31 +211,15 @@ def apply(args: argparse.Namespace) -> int:
     unplanned = [] if outcome.log is None else [one for one in outcome.log.suppressed if one.reason == UNPLANNED]
     code = exit_code("fix", outcome) or int(bool(unplanned) or any(not one.because for one in absent))
     lost = [{"rewrite": one.proposal.number, "because": one.because} for one in absent]
+    done, accepted = (outcome.path, str(outcome.output), outcome.log), sum(proposal.apply for proposal in found.proposals)
     shown = Printout(
         lambda: {"exit_code": code, **plain(model_record("fix", outcome)), "missing": lost},
-        lambda style: () if outcome.error else _applied(found, outcome, absent, style),
+        lambda style: () if outcome.error else applied_lines(*done, accepted, absent, style),
     )
     answer(args, shown)
     if outcome.error:
         print_message(f"rewriter: error: {clean(with_names(outcome.error))}")
     return code
-
-
-def _applied(plan: Document, outcome: Outcome, absent: list[Missing], style: Style) -> Iterator[str]:
-    from rewriter.app.report.terminal import fix_lines
-
-    assert outcome.log is not None
-    accepted = sum(proposal.apply for proposal in plan.proposals)
-    done = f"{len(outcome.log.firings)} of {accepted} accepted rewrites -> {clean(str(outcome.output))}"
-    yield f"{style.paint('bold', clean(outcome.path))}: {done}"
-    yield from fix_lines(outcome.log, style)
-    for one in absent:
-        what = f"{one.proposal.number} {clean(one.proposal.rule)} at {clean(one.proposal.node)}"
-        if one.because:
-            before = ", ".join(map(str, one.because))
-            yield f"  {style.paint('dim', 'not done')} {what}: it follows {before}, which did not happen"
-        else:
-            yield f"  {style.paint('red', 'did not happen')} {what}"
 
 
 @command(
@@ -263,13 +245,17 @@ def why(args: argparse.Namespace) -> int:
     first. Places are examined before any rule has fired. A run of all selected rules then shows if this rule fires only after
     others, or too late. Nothing is written.
     """
-    from rewriter.app.cli.selection import target_names, wanted_files
+    from rewriter.app.chosen_rules import find_rule
+    from rewriter.app.cli.selection import choose, codes, load, target_names, wanted_files
     from rewriter.app.findings import explained
     from rewriter.app.report.rule_lines import when_asked
     from rewriter.app.report.why_lines import explanation
     from rewriter.core.language.rules import EVERY_TARGET
 
-    rule, rules = _explained_rule(args)
+    known = load(args.rules).with_settings(args.set)
+    rule = find_rule(args.rule, list(known))
+    select = [*(codes(args.select) or ["DEFAULT"]), rule.code]
+    rules = choose(args, known, select, codes(args.ignore), target_names(args))
     file = jobs.opened(args.model, args.source)
     found, exporter, notes = explained(file.file, rule.code, rules, args.node, args.source, args.constant_inputs)
     named = not rule.guess and rule.path in wanted_files(args, [rule])
@@ -281,14 +267,3 @@ def why(args: argparse.Namespace) -> int:
         if rule.code.startswith(one.rule) and (not one.path or args.configuration.fits(one.path, args.model)):
             notes.append(f"{one.origin} suppresses {one.rule}" + (f" at {one.node}" if one.node else "") + f": {one.reason}")
     return answer(args, explanation(found, file.name, exporter, notes, args.limit))
-
-
-def _explained_rule(args: argparse.Namespace) -> tuple[Rule, RuleSet]:
-    """The rule, and all selected rules including it."""
-    from rewriter.app.chosen_rules import find_rule
-    from rewriter.app.cli.selection import choose, codes, load, target_names
-
-    known = load(args.rules).with_settings(args.set)
-    rule = find_rule(args.rule, list(known))
-    select = [*(codes(args.select) or ["DEFAULT"]), rule.code]
-    return rule, choose(args, known, select, codes(args.ignore), target_names(args))
