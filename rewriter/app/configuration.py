@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -239,17 +239,9 @@ class Configuration:
 
 def nearest() -> Configuration:
     """The configuration of the current folder, if there is one. Raises RewriterError."""
-    for path in candidates():
-        from rewriter.trust.toml_text import parse
-
-        text = _text(path)
-        if path.name == OWN:
-            return _ConfigurationReader(path, text, ()).read(parse(text, str(path)))
-        if _MENTIONED.search(text):
-            table = _own_table(parse(text, str(path)), path)
-            if table is not None:
-                return _ConfigurationReader(path, text, ("tool", "rewriter")).read(table)
-    return Configuration()
+    texts = ((path, _text(path)) for path in candidates())
+    possible = ((path, text) for path, text in texts if path.name == OWN or _MENTIONED.search(text))
+    return next((found for one in possible if (found := _read(*one)) is not None), Configuration())
 
 
 def named(path: Path) -> Configuration:
@@ -258,24 +250,24 @@ def named(path: Path) -> Configuration:
     Raises:
         RewriterError: the file cannot be read, is no TOML, or has an error.
     """
+    found = _read(path, _text(path))
+    if found is None:
+        raise RewriterError(f"{path}: it has no table [tool.rewriter]")
+    return found
+
+
+def _read(path: Path, text: str) -> Configuration | None:
+    """The configuration in a file: its table `tool.rewriter`, or the whole file; None for a project file without the table."""
     from rewriter.trust.toml_text import parse
 
-    text = _text(path)
     document = parse(text, str(path))
-    table = _own_table(document, path)
-    if table is not None:
-        return _ConfigurationReader(path, text, ("tool", "rewriter")).read(table)
-    if path.name == "pyproject.toml":
-        raise RewriterError(f"{path}: it has no table [tool.rewriter]")
-    return _ConfigurationReader(path, text, ()).read(document)
-
-
-def _own_table(document: Mapping[str, Any], path: Path) -> Mapping[str, Any] | None:
     tools = document.get("tool")
     table = tools.get("rewriter") if isinstance(tools, dict) else None
-    if table is not None and not isinstance(table, dict):
+    if table is None:
+        return None if path.name == SHARED else _ConfigurationReader(path, text, ()).read(document)
+    if not isinstance(table, dict):
         raise RewriterError(f"{path}: `tool.rewriter` is no table")
-    return table
+    return _ConfigurationReader(path, text, ("tool", "rewriter")).read(table)
 
 
 def _text(path: Path) -> str:
@@ -298,6 +290,12 @@ def rule_paths(texts: Sequence[str] | None) -> list[Path | str] | None:
     if not texts:
         return None
     return [path for text in texts for path in _rule_paths(text)]
+
+
+def files_at(paths: Iterable[str], known: Iterable[str]) -> frozenset[str]:
+    """The known files that are also reached by these paths."""
+    named = set(map(os.path.realpath, paths))
+    return frozenset(path for path in set(known) if os.path.realpath(path) in named) if named else frozenset()
 
 
 def _rule_paths(text: str) -> Sequence[Path | str]:

@@ -26,8 +26,8 @@ from rewriter.app.report.terminal import profile_lines, summary_line
 from rewriter.core.engine.limits import Limits
 from rewriter.core.errors import RewriterError
 from rewriter.core.isolation.signals import Interrupted, Interruption, heard
-from rewriter.core.log import Profile
-from rewriter.core.onnxfile.write import sole_run
+from rewriter.core.log import Firing, Profile
+from rewriter.core.onnxfile.write import sole_run, temporary_folder
 from rewriter.core.record import replace
 from rewriter.workbench.style import clean
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from rewriter.app.batch.result_folder import ResultFolder
     from rewriter.core.engine.firing_audit import FiringAudit
     from rewriter.core.graph.model import Model
-    from rewriter.core.log import Firing
     from rewriter.workbench.surgery.opened import Opened
 
 
@@ -350,14 +349,11 @@ def _run_to_stdout(command: Command, jobs: Sequence[Job], args: argparse.Namespa
     Raises:
         RewriterError: standard output is a terminal or busy, or the result does not fit into one file.
     """
-    import tempfile
-
     check_stdout()
     if args.format != "text":
         raise RewriterError(f"-o - and --format {args.format} would both write to standard output; use --report")
-    with tempfile.TemporaryDirectory() as folder:
-        name = Path(folder) / "model.onnx"
+    with temporary_folder() as folder:
         with redirect_stdout(sys.stderr):
-            code = run_batch(command, [replace(job, target=str(name)) for job in jobs], args)
-        model_to_stdout(Path(folder))
+            code = run_batch(command, [replace(job, target=str(folder / "model.onnx")) for job in jobs], args)
+        model_to_stdout(folder)
     return code

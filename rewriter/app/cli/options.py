@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from rewriter.app.cli.output import print_message
+from rewriter.core.errors import RewriterError, install
 from rewriter.core.record import record, replace
 
 # The values of options.
@@ -25,16 +27,6 @@ class Switch(argparse.BooleanOptionalAction):
         described = others.get("help")
         super().__init__(option_strings, dest, **others)
         self.help = described  # Python 3.10 to 3.12 would add a default, which is not known here
-
-
-class Edit(argparse.Action):
-    """Keeps edits of all kinds in one list, in the order of the command line."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
-    ) -> None:
-        before: Sequence[tuple[str, str]] = getattr(namespace, "edits", None) or ()
-        namespace.edits = [*before, (str(option_string).removeprefix("--"), values)]
 
 
 def _number(kind: type[int] | type[float], is_valid: Callable[[float], bool], words: str) -> Callable[[str], Any]:
@@ -481,8 +473,10 @@ _EDITS = (
     ("doc", "TEXT", "set the doc string of the model"),
     ("meta", "KEY=VALUE", "set an entry of the model's metadata; an empty value removes it"),
 )
-EDITS: dict[str, Option] = {name: Option(help, metavar, action=Edit, dest="edits") for name, metavar, help in _EDITS}
-"""The options of `edit` that are edits. They are done in the order in which they are typed."""
+EDITS: dict[str, Option] = {
+    name: _several(metavar, help, dest="edits", type=lambda value, name=name: (name, value)) for name, metavar, help in _EDITS
+}
+"""The options of `edit` that are edits: pairs of name and value in one list, in the order in which they are typed."""
 
 # Groups of options that several commands share.
 
@@ -607,8 +601,6 @@ def runtime_choice(choice: str) -> str:
     Raises:
         RewriterError: `--runtime yes` requires it, and it is not installed.
     """
-    from rewriter.app.cli.output import print_message
-    from rewriter.core.errors import RewriterError, install
     from rewriter.trust.proof.onnx_runtime import installed
 
     if choice == "yes" and not installed():

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
+from rewriter.core.errors import RewriterError
 from rewriter.workbench.style import Style, fold
 
 if TYPE_CHECKING:
@@ -68,8 +69,6 @@ def answer_json(args: Namespace, fields: Mapping[str, Any]) -> None:
 def check_stdout() -> None:
     """Raises RewriterError if `-o -` would write a model to a terminal."""
     if sys.stdout.isatty():
-        from rewriter.core.errors import RewriterError
-
         raise RewriterError("-o - writes the model to standard output, which is a terminal; redirect it to a file")
 
 
@@ -81,8 +80,6 @@ def model_to_stdout(folder: Path) -> None:
     """
     files = list(folder.iterdir())
     if len(files) > 1:
-        from rewriter.core.errors import RewriterError
-
         raise RewriterError("the model keeps weights in other files, which cannot go to standard output; use -o FILE")
     for file in files:
         sys.stdout.buffer.write(file.read_bytes())

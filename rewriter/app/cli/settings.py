@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
 from rewriter.app.batch.work import Job, Work
+from rewriter.app.cli.output import answer_json, print_line
 from rewriter.app.cli.selection import choose, codes, load, target_names
 from rewriter.app.configuration import SETTINGS, Configuration, Suppression, Value, named, nearest
 from rewriter.core.errors import RewriterError
@@ -79,9 +81,6 @@ def unused(args: argparse.Namespace, used: Container[str], jobs: Sequence[Job]) 
     ]
 
 
-DEFAULT = "default"
-
-
 def settle(args: argparse.Namespace) -> bool:
     """Gives every setting of a command its value. Returns whether the call only shows the settings.
 
@@ -103,7 +102,7 @@ def settle(args: argparse.Namespace) -> bool:
         elif written is not None:
             value, origin = written.value, written.origin
         else:
-            value, origin = setting.default, DEFAULT
+            value, origin = setting.default, "default"
         setattr(args, dest, value)
         args.origins[name] = origin
     if args.show_settings:
@@ -112,8 +111,6 @@ def settle(args: argparse.Namespace) -> bool:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from rewriter.app.cli.output import answer_json, print_line
-
     found: Configuration = args.configuration
     path = None if found.path is None else str(found.path)
     settings = {name: Value(getattr(args, name.replace("-", "_")), origin) for name, origin in args.origins.items()}
@@ -137,6 +134,4 @@ def _show(args: argparse.Namespace) -> None:
 
 def _shown(value: Any) -> str:
     """A value as it is written in a configuration."""
-    import json
-
     return "none" if value is None else json.dumps(value, ensure_ascii=False)

@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rewriter.app.batch.jobs import all_opened, opened
+from rewriter.app.batch.jobs import OPTIMIZED, all_opened, opened
 from rewriter.app.batch.urls import STDOUT, is_remote, is_url
+from rewriter.app.batch.work import LEVELS
 from rewriter.app.cli.options import (
     EDITS,
     LONG,
@@ -37,7 +38,6 @@ from rewriter.core.errors import RewriterError
 from rewriter.workbench.style import Style, clean
 
 if TYPE_CHECKING:
-    from rewriter.core.graph.model import Model
     from rewriter.core.language.rules import RuleSet
     from rewriter.workbench.surgery.finish import Checks, Surgery
     from rewriter.workbench.surgery.opened import Opened
@@ -58,8 +58,6 @@ def optimize(args: argparse.Namespace) -> int:
     `fix`. Without -o, --out or --in-place the result is NAME.optimized.onnx next to the input. In folders, *.optimized.onnx are
     skipped.
     """
-    from rewriter.app.batch.jobs import OPTIMIZED
-    from rewriter.app.batch.work import LEVELS
     from rewriter.app.cli.batch import write_results
 
     if not args.origins["select"].startswith("--"):  # the selection of a configuration is for repairs
@@ -494,7 +492,12 @@ def deliver(args: argparse.Namespace, source: Opened, done: Surgery) -> int:
     """Writes one result and prints the changes; returns 0."""
     from rewriter.app.report.comparison_lines import comparison_lines
 
-    differences = _differences(source, done.model) if args.diff else []
+    differences = []
+    if args.diff:
+        from rewriter.trust.difference import compare
+
+        before = source.read()
+        differences = list(compare(before.sketch(), done.model.sketch(), before.folder, done.model.folder))
     written = _written(args, done)
     if args.format == "json" and args.output != STDOUT:
         found = {"did": done.did, "notes": done.notes, "same": done.same}
@@ -541,10 +544,3 @@ def _written(args: argparse.Namespace, done: Surgery) -> list[str]:
         else:
             upload(path, args.output, alone=False)
     return [args.output]
-
-
-def _differences(source: Opened, after: Model) -> list[Any]:
-    from rewriter.trust.difference import compare
-
-    before = source.read()
-    return list(compare(before.sketch(), after.sketch(), before.folder, after.folder))
