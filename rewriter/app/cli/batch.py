@@ -119,8 +119,10 @@ def one_run(
     return work, outcome, do(job, work, outcome)
 
 
-def firings_of(source: Opened, args: argparse.Namespace, audit: FiringAudit, limits: Limits) -> tuple[list[Firing], Model]:
-    """The firings that `check` finds in a model, with the pictures that `audit` requires, and the model.
+def firings_of(
+    source: Opened, args: argparse.Namespace, audit: FiringAudit, most: int | None = None
+) -> tuple[list[Firing], Model]:
+    """The firings that `check` finds in a model, at most so many, with the pictures that `audit` requires, and the model.
 
     Guesses are not tried: they would double the time, and are no firings.
 
@@ -129,7 +131,7 @@ def firings_of(source: Opened, args: argparse.Namespace, audit: FiringAudit, lim
     """
 
     def audited(work: Work) -> Work:
-        rewriting = replace(work.rewriting, rules=replace(work.rewriting.rules, questions=()), limits=limits)
+        rewriting = replace(work.rewriting, rules=replace(work.rewriting.rules, questions=()), limits=Limits(firings=most))
         checking, notes = replace(work.checking, runtime="no"), replace(work.notes, audit=audit)
         return replace(work, rewriting=rewriting, checking=checking, notes=notes)
 

@@ -141,10 +141,9 @@ def _findings(source: Opened, args: argparse.Namespace) -> tuple[Model, list[Nod
     from rewriter.app.cli.batch import firings_of
     from rewriter.app.report.report_page import before_and_after
     from rewriter.core.engine.firing_audit import FiringAudit
-    from rewriter.core.engine.limits import Limits
     from rewriter.workbench.inspect.viewed_graph import NodeNote
 
-    firings, model = firings_of(source, args, FiringAudit(snapshots=MAX_PICTURES), Limits())
+    firings, model = firings_of(source, args, FiringAudit(snapshots=MAX_PICTURES))
     return model, [
         NodeNote(one.place, one.root, "finding", one.rule, one.title, before_and_after(one.snapshot) if one.snapshot else "")
         for one in firings
@@ -183,7 +182,6 @@ def picture(args: argparse.Namespace) -> int:
     from rewriter.app.cli.batch import firings_of
     from rewriter.app.findings import ENDINGS, picture_of_firing, picture_of_part
     from rewriter.core.engine.firing_audit import FiringAudit
-    from rewriter.core.engine.limits import Limits
     from rewriter.core.onnxfile.write import check_target, write_bytes
 
     ending = next((ending for ending in ENDINGS if args.output.lower().endswith(ending)), None)
@@ -197,7 +195,7 @@ def picture(args: argparse.Namespace) -> int:
         model.constant_inputs = args.constant_inputs
         text = picture_of_part(model, source.name, args.around, args.hops, ending, most=WHOLE)
     else:
-        firings, _ = firings_of(source, args, FiringAudit(snapshot_of=args.firing), Limits(firings=args.firing))
+        firings, _ = firings_of(source, args, FiringAudit(snapshot_of=args.firing), args.firing)
         if len(firings) < args.firing:
             there = f"there {'is' if len(firings) == 1 else 'are'} {counted(len(firings), 'firing')}"
             raise RewriterError(f"{source.name}: there is no firing {args.firing}; {there}; `rewriter check` lists them")
