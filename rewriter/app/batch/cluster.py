@@ -59,7 +59,7 @@ def run_on_cluster(
         raise RewriterError("--scheduler cannot read the standard input of this machine")
     client = _client(scheduler, processes)
     try:
-        yield from in_order(_finished(client, jobs, work, interruption), done)
+        yield from in_order(_groups(client, jobs, work, interruption), done)
     finally:
         client.close()
         if client.cluster is not None:
@@ -95,7 +95,7 @@ def _version() -> str:
     return __version__
 
 
-def _finished(
+def _groups(
     client: Any, jobs: Sequence[Job], work: Work, interruption: Interruption | None
 ) -> Iterator[list[tuple[int, Outcome]]]:
     from distributed import wait

@@ -275,7 +275,7 @@ def run_all(
         return
     pool = Pool(jobs, work, worker, interruption)
 
-    def finished() -> Generator[list[tuple[int, Outcome]], None, None]:
+    def groups() -> Generator[list[tuple[int, Outcome]], None, None]:
         left = len(jobs)
         try:
             while left and not (interruption is not None and interruption.number):
@@ -287,12 +287,12 @@ def run_all(
         finally:
             pool.stop()
 
-    with closing(finished()) as numbered:
+    with closing(groups()) as numbered:
         yield from in_order(numbered, done)
 
 
-def in_order(finished: Iterable[Sequence[tuple[int, Outcome]]], done: Callable[[Outcome], object]) -> Iterator[Outcome]:
-    """Outcomes, which come some at a time, in the order of their numbers. `done` is called with each as soon as it is there."""
+def in_order(groups: Iterable[Sequence[tuple[int, Outcome]]], done: Callable[[Outcome], object]) -> Iterator[Outcome]:
+    """The outcomes of groups in the order of their numbers. `done` is called with each as soon as it is there."""
     waiting: dict[int, Outcome | None] = {}
     spool: Spool[Outcome] = Spool()
 
@@ -300,8 +300,8 @@ def in_order(finished: Iterable[Sequence[tuple[int, Outcome]]], done: Callable[[
         return waiting.pop(number) or spool.take(number)
 
     following = 0
-    for numbered in finished:
-        for number, outcome in numbered:
+    for group in groups:
+        for number, outcome in group:
             done(outcome)
             if len(waiting) < MOST_WAITING:
                 waiting[number] = outcome

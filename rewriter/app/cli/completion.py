@@ -41,20 +41,20 @@ def _one_code(prefix: str, **_: Any) -> list[str]:
     return _continued(prefix, [rule.code for rule in read_rules(None)])
 
 
-def _listed(prefix: str, words: Iterable[str]) -> list[str]:
+def _last_entry(prefix: str, words: Iterable[str]) -> list[str]:
     """The words for the last entry of a comma-separated list, which is being typed."""
     head, comma, last = prefix.rpartition(",")
     return [f"{head}{comma}{word}" for word in _continued(last, words)]
 
 
 def _codes(prefix: str, **_: Any) -> list[str]:
-    return _listed(prefix, ["ALL", "DEFAULT", "NONE", *_one_code("")])
+    return _last_entry(prefix, ["ALL", "DEFAULT", "NONE", *_one_code("")])
 
 
 def _targets(prefix: str, **_: Any) -> list[str]:
     from rewriter.app.cli.selection import read_rules
 
-    return _listed(prefix, sorted({target for rule in read_rules(None) for target in rule.targets}))
+    return _last_entry(prefix, sorted({target for rule in read_rules(None) for target in rule.targets}))
 
 
 def _messages(prefix: str, **_: Any) -> list[str]:

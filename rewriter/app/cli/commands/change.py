@@ -240,12 +240,12 @@ def reduce(args: argparse.Namespace) -> int:
     from rewriter.trust.source.find import source_of
     from rewriter.workbench.surgery.reduction import reduced
 
-    def made(source: Opened, checks: Checks) -> Surgery:
+    def smaller(source: Opened, checks: Checks) -> Surgery:
         framework = source_of(source.read(), str(source.file), args.source)[0]
         seconds = args.time_limit or LONG
         return reduced(source, args.keep, load(args.rules), framework=framework, seconds=seconds, checks=checks)
 
-    return one_result(args, made)
+    return one_result(args, smaller)
 
 
 @command(

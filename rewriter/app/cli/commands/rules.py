@@ -64,7 +64,7 @@ def rules(args: argparse.Namespace) -> int:
     if args.packs:
         return _print_packs(args)
     listed = _of_exporter(read_rules(args.rules), args.exporter)
-    targets = targets_meant(target_names(args), listed)  # those that run only when selected, too
+    targets = targets_meant(target_names(args), listed)  # also rules that run only when selected
     listed = [rule for rule in listed if not targets or not targets.isdisjoint(rule.targets)]
     answers = [] if args.symptom is None else find_answers(listed, args.symptom)
     advice = [] if args.symptom is None else advice_on(args.symptom)
