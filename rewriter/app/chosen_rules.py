@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from rewriter.app.configuration import rule_paths
+from rewriter.app.configuration import files_at, rule_paths
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.diagnostics import suggest
 from rewriter.core.language.rule import Rule
@@ -30,8 +30,7 @@ def chosen_rules(rules: Rules, select: Texts, ignore: Texts, target: Texts, *, g
     wanted, ignored, targets = _words(select), _words(ignore), [name.lower() for name in _words(target)]
     if known.selected and not (wanted or ignored or targets or guess or level):
         return known
-    named = set() if wanted else {os.path.realpath(path) for path in _paths(rules)}
-    files = frozenset(rule.path for rule in known if os.path.realpath(rule.path) in named) if named else frozenset()
+    files = files_at([] if wanted else _paths(rules), (rule.path for rule in known))
     return known.select(wanted or _words(level), ignored, targets, guess=guess, files=files)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -163,11 +163,11 @@ class Value:
 
 @record(frozen=True, slots=True)
 class PathTable:
-    """Settings of the models whose paths match one of the patterns."""
+    """Settings of the models whose paths match one of the patterns in `path`."""
 
-    patterns: tuple[str, ...]
-    values: Mapping[str, Value]
+    path: tuple[str, ...]
     origin: str
+    settings: Mapping[str, Value]
 
 
 @record(frozen=True, slots=True)
@@ -176,12 +176,12 @@ class Suppression:
 
     Attributes:
         node: pattern of the name of a matched node; None: any.
-        patterns: of paths of models; empty: any.
+        path: patterns of paths of models; empty: any.
     """
 
     rule: str
     node: str | None
-    patterns: tuple[str, ...]
+    path: tuple[str, ...]
     reason: str
     origin: str
 
@@ -220,15 +220,16 @@ class Suppressor:
 
 @record(frozen=True, slots=True)
 class Configuration:
-    """The contents of a configuration file."""
+    """The contents of a configuration file. Without `path` there is none, and nothing is set."""
 
-    path: Path
+    path: Path | None = None
     values: Mapping[str, Value] = field(default_factory=dict)
     per_path: tuple[PathTable, ...] = ()
     suppress: tuple[Suppression, ...] = ()
 
     def fits(self, patterns: tuple[str, ...], model: str) -> bool:
         """Whether a model's path, relative to the folder of the file, matches one of the patterns."""
+        assert self.path is not None
         try:
             seen = os.path.relpath(os.path.realpath(model), os.path.realpath(self.path.parent)).replace(os.sep, "/")
         except ValueError:  # another drive of Windows
@@ -236,19 +237,11 @@ class Configuration:
         return any(fnmatchcase(seen, pattern) for pattern in patterns)
 
 
-def nearest() -> Configuration | None:
-    """The configuration of the current folder, None if there is none. Raises RewriterError."""
-    from rewriter.trust.toml_text import parse
-
-    for path in candidates():
-        text = _text(path)
-        if path.name == OWN:
-            return _ConfigurationReader(path, text, ()).read(parse(text, str(path)))
-        if _MENTIONED.search(text):
-            table = _own_table(parse(text, str(path)), path)
-            if table is not None:
-                return _ConfigurationReader(path, text, ("tool", "rewriter")).read(table)
-    return None
+def nearest() -> Configuration:
+    """The configuration of the current folder, if there is one. Raises RewriterError."""
+    texts = ((path, _text(path)) for path in candidates())
+    possible = ((path, text) for path, text in texts if path.name == OWN or _MENTIONED.search(text))
+    return next((found for one in possible if (found := _read(*one)) is not None), Configuration())
 
 
 def named(path: Path) -> Configuration:
@@ -257,24 +250,24 @@ def named(path: Path) -> Configuration:
     Raises:
         RewriterError: the file cannot be read, is no TOML, or has an error.
     """
+    found = _read(path, _text(path))
+    if found is None:
+        raise RewriterError(f"{path}: it has no table [tool.rewriter]")
+    return found
+
+
+def _read(path: Path, text: str) -> Configuration | None:
+    """The configuration in a file: its table `tool.rewriter`, or the whole file; None for a project file without the table."""
     from rewriter.trust.toml_text import parse
 
-    text = _text(path)
     document = parse(text, str(path))
-    table = _own_table(document, path)
-    if table is not None:
-        return _ConfigurationReader(path, text, ("tool", "rewriter")).read(table)
-    if path.name == "pyproject.toml":
-        raise RewriterError(f"{path}: it has no table [tool.rewriter]")
-    return _ConfigurationReader(path, text, ()).read(document)
-
-
-def _own_table(document: Mapping[str, Any], path: Path) -> Mapping[str, Any] | None:
     tools = document.get("tool")
     table = tools.get("rewriter") if isinstance(tools, dict) else None
-    if table is not None and not isinstance(table, dict):
+    if table is None:
+        return None if path.name == SHARED else _ConfigurationReader(path, text, ()).read(document)
+    if not isinstance(table, dict):
         raise RewriterError(f"{path}: `tool.rewriter` is no table")
-    return table
+    return _ConfigurationReader(path, text, ("tool", "rewriter")).read(table)
 
 
 def _text(path: Path) -> str:
@@ -297,6 +290,12 @@ def rule_paths(texts: Sequence[str] | None) -> list[Path | str] | None:
     if not texts:
         return None
     return [path for text in texts for path in _rule_paths(text)]
+
+
+def files_at(paths: Iterable[str], known: Iterable[str]) -> frozenset[str]:
+    """The known files that are also reached by these paths."""
+    named = set(map(os.path.realpath, paths))
+    return frozenset(path for path in set(known) if os.path.realpath(path) in named) if named else frozenset()
 
 
 def _rule_paths(text: str) -> Sequence[Path | str]:
@@ -323,7 +322,7 @@ class _ConfigurationReader:
         """Checks everything."""
         self.known(table, (), (*SETTINGS, *TABLES))
         per_path = [
-            PathTable(tuple(entry["path"]), dict(self.values(entry, way)), self.origin(way))
+            PathTable(tuple(entry["path"]), self.origin(way), dict(self.values(entry, way)))
             for way, entry in self.entries(table, "per-path")
         ]
         suppress = [

@@ -9,20 +9,21 @@ from typing import Generic, Literal, TypeVar
 from rewriter.app.report.document import place_text
 from rewriter.app.report.drawing import draw, pair
 from rewriter.app.report.printout import Printout
-from rewriter.app.report.svg import dot, firing_picture, mermaid, view_picture
+from rewriter.app.report.svg import firing_picture, picture_text, view_picture
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.firing_audit import SnapshotTaker, Weights
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.any_model import AnyModel, StrPath, as_file
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.model import Model
+from rewriter.core.graph.model import Model, load
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Firing, Log
 from rewriter.rule_tools.explain.places import Explanation
-from rewriter.rule_tools.explain.why_rules import named
-from rewriter.trust.difference import Difference
-from rewriter.trust.proof.layer_comparison import Comparison
+from rewriter.rule_tools.explain.why_rules import explain, named
+from rewriter.trust.difference import Difference, compare_files
+from rewriter.trust.proof.judges import has_kernel
+from rewriter.trust.proof.layer_comparison import Comparison, compare_models
 from rewriter.workbench.style import Style
 
 Found = TypeVar("Found")
@@ -99,13 +100,7 @@ def explained(
     Returns:
         The explanation, the exporter of the model, and notes on the source file.
     """
-    from rewriter.core.conditions.context import Context
-    from rewriter.core.conditions.recorded_graph import Knowledge
     from rewriter.core.engine.run import run
-    from rewriter.core.graph.index import GraphIndex
-    from rewriter.core.graph.model import load
-    from rewriter.rule_tools.explain.why_rules import explain
-    from rewriter.trust.proof.judges import has_kernel
     from rewriter.trust.source.find import source_of
 
     model = load(path)
@@ -129,7 +124,6 @@ def diff(before: AnyModel, after: AnyModel) -> Finding[list[Difference]]:
         RewriterError: an argument is no model, or it cannot be read.
     """
     from rewriter.app.report.comparison_lines import comparison
-    from rewriter.trust.difference import compare_files
 
     with as_file(before) as (one, _), as_file(after) as (other, _):
         found = compare_files(Path(one), Path(other))
@@ -162,7 +156,6 @@ def compare(
         RewriterError: an argument is no model, it cannot be read, or the inputs do not match.
     """
     from rewriter.app.report.comparison_lines import layers as layers_printout
-    from rewriter.trust.proof.layer_comparison import compare_models
 
     feed = None if inputs is None else str(inputs)
     with as_file(before) as (one, _), as_file(after) as (other, _):
@@ -190,7 +183,7 @@ def picture_of_firing(firing: Firing, ending: str) -> str:
     if ending == ".svg":
         return firing_picture(firing.snapshot, title, subtitle)
     drawings = list(zip(("before", "after"), pair(firing.snapshot), strict=True))
-    return (dot if ending == ".dot" else mermaid)(drawings, f"{title}: {subtitle}")
+    return picture_text(ending, drawings, f"{title}: {subtitle}")
 
 
 def picture_of_part(model: Model, name: str, around: str | None, hops: int, ending: str, *, most: int) -> str:
@@ -217,4 +210,4 @@ def picture_of_part(model: Model, name: str, around: str | None, hops: int, endi
         subtitle = f"{len(nodes)} nodes around {around}"
     if ending == ".svg":
         return view_picture(part, name, subtitle)
-    return (dot if ending == ".dot" else mermaid)([(subtitle, draw(part))], name)
+    return picture_text(ending, [(subtitle, draw(part))], name)

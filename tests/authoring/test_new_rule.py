@@ -42,7 +42,7 @@ def test_a_file_that_says_what_is_known(call: Call, tmp_path: Path) -> None:
 
 
 def test_filled_in_it_fires(tmp_path: Path) -> None:
-    text = new_rule(load(GAMMA), "MY001", "bn0", rules=load_rules([]), runtime=False)
+    text = new_rule(load(GAMMA), "MY001", "bn0", rules=load_rules([]), runtime=False).text
     text = text.replace("where false", "").replace("} unchanged", "}")
     result = run_tests(compiled(text, tmp_path))[0]
     assert not result.ok  # the rewrite makes what the pattern finds, so it has to be filled in as well
@@ -56,7 +56,7 @@ def test_weights_are_small_and_bodies_are_looked_into(tmp_path: Path) -> None:
             y = If(c) <then_branch = t () => (float[8,64] u) {{ a = MatMul(x, w)  u = Relu(a) }},
                        else_branch = e () => (float[8,64] v) {{ v = Identity(x) }}> }}""")
     )
-    rule = compiled(new_rule(model, "MY001", "a", rules=load_rules([])), tmp_path).get("MY001")
+    rule = compiled(new_rule(model, "MY001", "a", rules=load_rules([])).text, tmp_path).get("MY001")
     assert rule is not None and [node.ops[0].name for node in rule.ast.match.nodes] == ["MatMul", "Relu"]
     assert "float[2,2] w" in rule.ast.tests[0].before
 
@@ -67,7 +67,7 @@ def test_wherever_it_begins(text: str, depth: int, tmp_path: Path) -> None:
     proto = texts.parsed(text)
     none = load_rules([])
     for node in proto.graph.node[::2]:
-        rules = compiled(new_rule(Model.from_proto(proto), "MY001", node.output[0], depth=depth, rules=none), tmp_path)
+        rules = compiled(new_rule(Model.from_proto(proto), "MY001", node.output[0], depth=depth, rules=none).text, tmp_path)
         assert all(result.ok for result in run_tests(rules))
 
 

@@ -59,9 +59,9 @@ def test_everything(tmp_path: Path) -> None:
     assert found.values["source"].value == str(tmp_path / "weights" / "net-symbol.json")
     assert found.values["set"].value == ['SURG010.batch="B"', "OPT001.axes=1,2"]
     first, second = found.suppress
-    assert (first.rule, first.node, first.patterns, first.reason) == ("MX001", "encoder.*", (), "a # in a text")
-    assert (second.rule, second.node, second.patterns) == ("MX", None, ("a/*",))
-    assert found.per_path[0].values["set"].value == ["SURG010.batch=3"]
+    assert (first.rule, first.node, first.path, first.reason) == ("MX001", "encoder.*", (), "a # in a text")
+    assert (second.rule, second.node, second.path) == ("MX", None, ("a/*",))
+    assert found.per_path[0].settings["set"].value == ["SURG010.batch=3"]
 
 
 def test_lines() -> None:
@@ -141,15 +141,13 @@ def test_the_nearest_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     below.mkdir(parents=True)
     (tmp_path / ".git").mkdir()
     monkeypatch.chdir(below)
-    assert nearest() is None
+    assert nearest().path is None
     write(tmp_path, "[tool.rewriter]\njobs = 2", "pyproject.toml")
     write(tmp_path / "a", "[tool.ruff]\n[project]\nname = 'rewriter'", "pyproject.toml")
     found = nearest()
-    assert found is not None
     assert (found.values["jobs"].value, found.values["jobs"].origin) == (2, f"{tmp_path / 'pyproject.toml'}:2")
     write(tmp_path / "a", "jobs = 3")
     found = nearest()
-    assert found is not None
     assert found.path == tmp_path / "a" / "rewriter.toml"
 
 
@@ -157,7 +155,7 @@ def test_the_search_ends_at_the_top_of_a_repository(tmp_path: Path, monkeypatch:
     write(tmp_path, "jobs = 2")
     (tmp_path / "repository" / ".git").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "repository")
-    assert nearest() is None
+    assert nearest().path is None
 
 
 def test_strangers_do_not_configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,9 +164,9 @@ def test_strangers_do_not_configure(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("os.getuid", lambda: 4242)
     if (tmp_path / "rewriter.toml").stat().st_uid == 0:
         pytest.skip("files of root are everybody's")
-    assert nearest() is not None
+    assert nearest().path is not None
     tmp_path.chmod(0o777)
-    assert nearest() is None
+    assert nearest().path is None
 
 
 def test_paths_are_seen_from_the_file(tmp_path: Path) -> None:

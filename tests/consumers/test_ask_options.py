@@ -8,7 +8,6 @@ from pathlib import Path
 import onnx
 import pytest
 
-from rewriter.app.cli import consumers
 from rewriter.trust.consumers import target_recipes as recipes
 from rewriter.trust.consumers.target_recipes import Recipe, Step
 from rewriter.trust.proof import onnx_runtime
@@ -155,11 +154,11 @@ def test_one_that_is_not_installed_is_an_error(call: Call, monkeypatch: pytest.M
 
 
 def test_the_list_of_consumers_in_the_help() -> None:
-    from rewriter.app.cli.options import OPTIONS
+    from rewriter.app.cli.options import OPTIONS, SHIPPED
     from rewriter.trust.consumers.asking import known
 
-    assert sorted(consumers.SHIPPED.split(", ")) == known()
-    assert consumers.SHIPPED in OPTIONS["ask"].help
+    assert sorted(SHIPPED.split(", ")) == known()
+    assert SHIPPED in OPTIONS["ask"].help
 
 
 def test_a_batch_goes_on_after_a_crash(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from rewriter.app.report.drawing import (
     spread,
     with_places,
 )
-from rewriter.app.report.svg import STYLE, dot, firing_picture, mermaid, panel, view_picture
+from rewriter.app.report.svg import STYLE, firing_picture, panel, picture_text, view_picture
 from rewriter.core.errors import RewriterError
 from rewriter.core.log import Box, Port, View
 from tests.report.samples import HOSTILE, hostile, snapshot
@@ -180,18 +180,18 @@ def test_dot_and_mermaid_keep_names_in_their_quotes(name: str) -> None:
     one = hostile(name).models[0].firings[0].snapshot
     assert one is not None
     drawings = list(zip((name, "after"), pair(one), strict=True))
-    text = dot(drawings, name)
+    text = picture_text(".dot", drawings, name)
     without = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', text)
     assert '"' not in without.replace('""', "")
     assert re.fullmatch(r'[\w\s{}\[\]=;:,>"-]*', without)
-    for line in mermaid(drawings, name).splitlines():
+    for line in picture_text(".mmd", drawings, name).splitlines():
         assert line.count('"') in (0, 2)
         quoted = re.search(r'"(.*)"', line)
         assert quoted is None or not re.search(r"[`|\\]|<(?!br>)", quoted.group(1))
 
 
 def test_mermaid_of_a_firing() -> None:
-    text = mermaid([("before", pair(snapshot())[0])], "TST001 at n")
+    text = picture_text(".mmd", [("before", pair(snapshot())[0])], "TST001 at n")
     assert text.startswith("flowchart TB\n  %% TST001 at n\n")
     assert '    p0i1 -->|"float[2]"| p0n1' in text.splitlines()
     assert "classDef removed" in text

@@ -15,7 +15,7 @@ from typing import Any
 
 from rewriter import __version__
 from rewriter.app.batch.job import process
-from rewriter.app.batch.processes import Pool
+from rewriter.app.batch.processes import Pool, in_order
 from rewriter.app.batch.urls import is_url
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.core.errors import RewriterError, install
@@ -59,7 +59,7 @@ def run_on_cluster(
         raise RewriterError("--scheduler cannot read the standard input of this machine")
     client = _client(scheduler, processes)
     try:
-        yield from _outcomes(client, jobs, work, done, interruption)
+        yield from in_order(_groups(client, jobs, work, interruption), done)
     finally:
         client.close()
         if client.cluster is not None:
@@ -95,16 +95,14 @@ def _version() -> str:
     return __version__
 
 
-def _outcomes(
-    client: Any, jobs: Sequence[Job], work: Work, done: Callable[[Outcome], object], interruption: Interruption | None
-) -> Iterator[Outcome]:
+def _groups(
+    client: Any, jobs: Sequence[Job], work: Work, interruption: Interruption | None
+) -> Iterator[list[tuple[int, Outcome]]]:
     from distributed import wait
 
     there = [not work.writing.force and _is_there(job) for job in jobs]
-    found = {number: process(job, work) for number, job in enumerate(jobs) if there[number]}  # which says so, and no more
-    for outcome in found.values():
-        done(outcome)
-    left = [number for number in range(len(jobs)) if number not in found]
+    yield [(number, process(job, work)) for number, job in enumerate(jobs) if there[number]]  # which says so, and no more
+    left = [number for number in range(len(jobs)) if not there[number]]
     threads = sum(client.nthreads().values()) or 1
     size = max(1, min(LARGEST, len(left) // (ROUNDS * threads)))
     shared = client.scatter(pickle.dumps(_replacing(work)), broadcast=True)  # bytes: Dask looks into anything else
@@ -113,7 +111,6 @@ def _outcomes(
     for chunk in chunks:
         pickled_jobs = pickle.dumps([jobs[number] for number in chunk])
         tasks[client.submit(_worked, pickled_jobs, shared, os.getcwd(), pure=False)] = chunk
-    following = 0
     while tasks and not (interruption is not None and interruption.number):
         try:
             ready = wait(list(tasks), timeout=0.5, return_when="FIRST_COMPLETED").done
@@ -121,16 +118,9 @@ def _outcomes(
             continue
         for task in ready:
             chunk = tasks.pop(task)
-            for number, outcome in zip(chunk, _result(task, [jobs[n] for n in chunk]), strict=True):
-                found[number] = outcome
-                done(outcome)
+            yield list(zip(chunk, _result(task, [jobs[number] for number in chunk]), strict=True))
             task.release()
-        while following in found:
-            yield found.pop(following)
-            following += 1
     client.cancel(list(tasks))
-    for number in sorted(found):
-        yield found[number]
 
 
 def _is_there(job: Job) -> bool:

@@ -15,24 +15,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rewriter.app.batch.urls import is_remote, is_url
-from rewriter.app.batch.work import Job, Notes, Outcome, Reading, Work, Writing
+from rewriter.app.batch.work import Checking, Job, Notes, Outcome, Reading, Rewriting, Work, Writing
 from rewriter.core.collector import collect_between_models
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.isolation.budget import BeyondLimitsError, ClockError, allowed, undisturbed, within_limits
-from rewriter.core.log import RUN_FAILURE, Log, Profile, stage
+from rewriter.core.log import RUN_FAILURE, Log, Profile, Verification, stage
 from rewriter.core.onnxfile.write import make_folder
 from rewriter.core.record import record, replace
 
 if TYPE_CHECKING:
     from rewriter.app.batch.untouched import Outlook, Verdict
-    from rewriter.app.batch.work import Checking, Rewriting
     from rewriter.app.configuration import Suppressor
     from rewriter.core.engine.limits import Limits
     from rewriter.core.framework.exporter import Exporter
     from rewriter.core.framework.source_info import SourceInfo
     from rewriter.core.graph.model import Model
     from rewriter.core.language.rules import RuleSet
-    from rewriter.core.log import Verification
     from rewriter.core.matching.forecast import Forecast
     from rewriter.trust.plan_file import Chooser
     from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, Verify

@@ -153,14 +153,9 @@ def _apart(one: str, other: str) -> str:
     return f"; name the folder above both instead, {os.path.relpath(above)}, or pass a different --out for each"
 
 
-def without_results(jobs: Sequence[Job]) -> list[Job]:
-    """The jobs whose result does not exist."""
-    return [job for job in jobs if not _has_result(job)]
-
-
 def check_results(jobs: Sequence[Job]) -> None:
     """Raises RewriterError if several results exist. If one exists, the job itself fails with that error."""
-    found = [job.target for job in jobs if _has_result(job)]
+    found = [job.target for job in jobs if has_result(job)]
     if len(found) > 1:
         raise RewriterError(
             f"{len(found):,} of {len(jobs):,} results exist, {found[0]} for one; --update does only what changed, --resume "
@@ -168,7 +163,8 @@ def check_results(jobs: Sequence[Job]) -> None:
         )
 
 
-def _has_result(job: Job) -> bool:
+def has_result(job: Job) -> bool:
+    """Whether the result of a job exists."""
     if job.target is None or job.target in (job.path, STDOUT):
         return False
     if is_url(job.target):

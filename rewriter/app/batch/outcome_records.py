@@ -6,10 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rewriter import __version__
 from rewriter.app.batch.file_records import file_records
+from rewriter.app.batch.journal import Entry, stamps_in
 from rewriter.app.batch.processes import Spool
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.app.report.document import (
@@ -25,9 +26,9 @@ from rewriter.app.report.document import (
     Summary,
 )
 from rewriter.core.log import Log, RolledBack, Skipped, Verification
+from rewriter.core.record import names
 
 if TYPE_CHECKING:
-    from rewriter.app.batch.journal import Entry
     from rewriter.core.language.rule import Rule
     from rewriter.core.language.rules import RuleSet
     from rewriter.rule_tools.symptoms import Answer, Symptoms
@@ -40,6 +41,8 @@ MESSAGES = 1000
 _NUMBERS = re.compile(r"\d+")
 _OPERATOR = re.compile(r"\bOp(?:type)? \((\w+)\)|\boperator \((\w+)\)|\b(\w+)\(-?\d+\) is not a registered")
 """The places in a message of ONNX Runtime that name the operator of the rejected node."""
+
+_FIELDS = frozenset(names(ModelRecord) or ())
 
 _known: dict[tuple[tuple[str, ...], str], list[Answer]] = {}
 
@@ -117,46 +120,26 @@ def model_record(command: Command, outcome: Outcome, answers: Sequence[Answer] =
     log = outcome.log or Log()
     stop = None if outcome.log is None or outcome.error else next((stop.kind for stop in log.stops), "fixpoint")
     stop = "Time" if outcome.late else stop
-    return ModelRecord(
-        path=outcome.path,
-        output=outcome.output,
-        status=status(command, outcome),
-        error=outcome.error or None,
-        exporter=outcome.exporter or None,
-        source=outcome.source,
-        constant_inputs=outcome.constant_inputs,
-        tidied=outcome.tidied,
-        nodes=outcome.nodes,
-        refusal=outcome.refusal,
-        remaining=outcome.remaining,
-        unjudged=tuple(outcome.unjudged),
-        answers=tuple(AnswerRecord(answer.rule.code, answer.symptom, answer.score) for answer in answers),
-        seconds=round(outcome.seconds, 6),
-        files=tuple(file_records(outcome.stamps)),
-        stop=stop,
-        counts=dict(sorted(log.counts.items())),
-        firings=log.firings,
-        blocked=log.blocked,
-        skipped=len(log.skipped),
-        stops=log.stops,
-        notes=log.notes,
-        rolled_back=log.rolled_back,
-        suppressed=log.suppressed,
-        questions=log.questions,
-        judged=log.judged,
-        verification=log.verification,
-        unfinished=outcome.unfinished,
-        asked=outcome.asked,
-        asked_after=outcome.asked_after,
-        steps=outcome.steps,
-        expectation=outcome.expectation,
-    )
+    parts: tuple[Any, ...] = outcome, log
+    same = {name: getattr(one, name) for one in parts for name in names(type(one)) or () if name in _FIELDS}
+    other = {
+        "status": status(command, outcome),
+        "error": outcome.error or None,
+        "exporter": outcome.exporter or None,
+        "unjudged": tuple(outcome.unjudged),
+        "answers": tuple(AnswerRecord(answer.rule.code, answer.symptom, answer.score) for answer in answers),
+        "seconds": round(outcome.seconds, 6),
+        "files": tuple(file_records(outcome.stamps)),
+        "stop": stop,
+        "counts": dict(sorted(log.counts.items())),
+        "skipped": len(log.skipped),
+        "unfinished": outcome.unfinished,
+    }
+    return ModelRecord(**{**same, **other})
 
 
 def earlier_record(job: Job, entry: Entry) -> ModelRecord:
     """The record of a model from an earlier run, as far as its journal has it."""
-    from rewriter.app.batch.journal import stamps_in
-
     numbers = entry.get("numbers")
     return ModelRecord(
         path=job.path,

@@ -6,8 +6,8 @@ import pickle
 import signal
 import tempfile
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from multiprocessing.connection import Connection, wait
 from typing import IO, TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
@@ -274,6 +274,25 @@ def run_all(
             yield outcome
         return
     pool = Pool(jobs, work, worker, interruption)
+
+    def groups() -> Generator[list[tuple[int, Outcome]], None, None]:
+        left = len(jobs)
+        try:
+            while left and not (interruption is not None and interruption.number):
+                while len(pool) < processes and pool.start():
+                    pass
+                found = pool.collect()
+                left -= len(found)
+                yield found
+        finally:
+            pool.stop()
+
+    with closing(groups()) as numbered:
+        yield from in_order(numbered, done)
+
+
+def in_order(groups: Iterable[Sequence[tuple[int, Outcome]]], done: Callable[[Outcome], object]) -> Iterator[Outcome]:
+    """The outcomes of groups in the order of their numbers. `done` is called with each as soon as it is there."""
     waiting: dict[int, Outcome | None] = {}
     spool: Spool[Outcome] = Spool()
 
@@ -281,21 +300,16 @@ def run_all(
         return waiting.pop(number) or spool.take(number)
 
     following = 0
-    try:
-        while following < len(jobs) and not (interruption is not None and interruption.number):
-            while len(pool) < processes and pool.start():
-                pass
-            for number, outcome in pool.collect():
-                done(outcome)
-                if len(waiting) < MOST_WAITING:
-                    waiting[number] = outcome
-                else:
-                    spool.put(number, outcome)
-                    waiting[number] = None
-            while following in waiting:
-                yield taken(following)
-                following += 1
-    finally:
-        pool.stop()
+    for group in groups:
+        for number, outcome in group:
+            done(outcome)
+            if len(waiting) < MOST_WAITING:
+                waiting[number] = outcome
+            else:
+                spool.put(number, outcome)
+                waiting[number] = None
+        while following in waiting:
+            yield taken(following)
+            following += 1
     for number in sorted(waiting):
         yield taken(number)

@@ -30,7 +30,7 @@ from rewriter.core.onnxfile import files, wire
 from rewriter.core.onnxfile.census import Body, Census
 from rewriter.core.onnxfile.take_census import MalformedError, take_census
 from rewriter.core.onnxfile.wire import LENGTH_DELIMITED, Pieces, Source, Walk, fields
-from rewriter.core.onnxfile.write import write_file
+from rewriter.core.onnxfile.write import make_folder, transfer, write_file
 from rewriter.core.record import record, replace
 from rewriter.core.versions import Bounds
 from rewriter.trust.proof import judges, onnx_runtime
@@ -276,8 +276,6 @@ def copy(job: Job, work: Work, outcome: Outcome, data: bytes | None, status: os.
 
 
 def _copy_large(source: Path, target: Path, status: os.stat_result, *, force: bool) -> None:
-    from rewriter.core.onnxfile.write import make_folder, transfer
-
     make_folder(target.parent)
     opened = os.open(source, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:

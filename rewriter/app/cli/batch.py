@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rewriter.app.batch.job import do
-from rewriter.app.batch.jobs import check_results, find_models, plan, without_results
+from rewriter.app.batch.jobs import check_results, find_models, has_result, plan
 from rewriter.app.batch.outcome_records import FINDINGS, OK, Command, Totals
 from rewriter.app.batch.processes import run_all
 from rewriter.app.batch.urls import STDOUT, is_remote, is_url
@@ -26,8 +26,8 @@ from rewriter.app.report.terminal import profile_lines, summary_line
 from rewriter.core.engine.limits import Limits
 from rewriter.core.errors import RewriterError
 from rewriter.core.isolation.signals import Interrupted, Interruption, heard
-from rewriter.core.log import Profile
-from rewriter.core.onnxfile.write import sole_run
+from rewriter.core.log import Firing, Profile
+from rewriter.core.onnxfile.write import sole_run, temporary_folder
 from rewriter.core.record import replace
 from rewriter.workbench.style import clean
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from rewriter.app.batch.result_folder import ResultFolder
     from rewriter.core.engine.firing_audit import FiringAudit
     from rewriter.core.graph.model import Model
-    from rewriter.core.log import Firing
     from rewriter.workbench.surgery.opened import Opened
 
 
@@ -83,7 +82,8 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
 
             write_reports(report, args.report, args.staging)
     if work.notes.profile:
-        _say_profile(batch.profile)
+        for line in profile_lines(batch.profile, style_of(sys.stderr)):
+            print_message(line)
     if args.format != "json":
         sys.stdout.flush()
         summary = batch.totals.summary(seconds)
@@ -119,8 +119,10 @@ def one_run(
     return work, outcome, do(job, work, outcome)
 
 
-def firings_of(source: Opened, args: argparse.Namespace, audit: FiringAudit, limits: Limits) -> tuple[list[Firing], Model]:
-    """The firings that `check` finds in a model, with the pictures that `audit` requires, and the model.
+def firings_of(
+    source: Opened, args: argparse.Namespace, audit: FiringAudit, most: int | None = None
+) -> tuple[list[Firing], Model]:
+    """The firings that `check` finds in a model, at most so many, with the pictures that `audit` requires, and the model.
 
     Guesses are not tried: they would double the time, and are no firings.
 
@@ -129,7 +131,7 @@ def firings_of(source: Opened, args: argparse.Namespace, audit: FiringAudit, lim
     """
 
     def audited(work: Work) -> Work:
-        rewriting = replace(work.rewriting, rules=replace(work.rewriting.rules, questions=()), limits=limits)
+        rewriting = replace(work.rewriting, rules=replace(work.rewriting.rules, questions=()), limits=Limits(firings=most))
         checking, notes = replace(work.checking, runtime="no"), replace(work.notes, audit=audit)
         return replace(work, rewriting=rewriting, checking=checking, notes=notes)
 
@@ -247,11 +249,6 @@ def _name_files(outcome: Outcome, args: argparse.Namespace) -> None:
         outcome.output = name
 
 
-def _say_profile(total: Profile) -> None:
-    for line in profile_lines(total, style_of(sys.stderr)):
-        print_message(line)
-
-
 def make_work(command: Command, args: argparse.Namespace) -> Work:
     """The work of all jobs, from the options."""
     rules = selected(args)
@@ -335,7 +332,10 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
     jobs = plan(found, **targets, ending=ending)
     with nullcontext() if args.out is None or is_url(args.out) else sole_run(args.out):
         if args.skip_existing:
-            jobs = _without_results(jobs)
+            left = [job for job in jobs if not has_result(job)]
+            if len(left) < len(jobs):
+                print_message(f"{len(jobs) - len(left)} of {len(jobs)} results exist and were skipped")
+            jobs = left
         elif not (args.force or args.resume or args.update or any(map(is_remote, (*args.paths, args.output, args.out)))):
             check_results(jobs)
         if args.staging is not None and args.output not in (None, STDOUT):
@@ -345,27 +345,17 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
         return _run_to_stdout(command, jobs, args) if args.output == STDOUT else run_batch(command, jobs, args)
 
 
-def _without_results(jobs: list[Job]) -> list[Job]:
-    left = without_results(jobs)
-    if len(left) < len(jobs):
-        print_message(f"{len(jobs) - len(left)} of {len(jobs)} results exist and were skipped")
-    return left
-
-
 def _run_to_stdout(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -> int:
     """`-o -`: the result of a single model goes to standard output, and all messages about it go to stderr.
 
     Raises:
         RewriterError: standard output is a terminal or busy, or the result does not fit into one file.
     """
-    import tempfile
-
     check_stdout()
     if args.format != "text":
         raise RewriterError(f"-o - and --format {args.format} would both write to standard output; use --report")
-    with tempfile.TemporaryDirectory() as folder:
-        name = Path(folder) / "model.onnx"
+    with temporary_folder() as folder:
         with redirect_stdout(sys.stderr):
-            code = run_batch(command, [replace(job, target=str(name)) for job in jobs], args)
-        model_to_stdout(Path(folder))
+            code = run_batch(command, [replace(job, target=str(folder / "model.onnx")) for job in jobs], args)
+        model_to_stdout(folder)
     return code

@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rewriter.app.cli.program import make_parser
+from rewriter.app.cli.program import COMMANDS, make_parser
 
 Completer = Callable[..., Iterable[str]]
 
@@ -41,19 +41,20 @@ def _one_code(prefix: str, **_: Any) -> list[str]:
     return _continued(prefix, [rule.code for rule in read_rules(None)])
 
 
-def _codes(prefix: str, **parsed: Any) -> list[str]:
-    """Codes for the last entry of a comma-separated list, which is being typed."""
+def _last_entry(prefix: str, words: Iterable[str]) -> list[str]:
+    """The words for the last entry of a comma-separated list, which is being typed."""
     head, comma, last = prefix.rpartition(",")
-    words = _continued(last, ["ALL", "DEFAULT", "NONE"])
-    return [f"{head}{comma}{code}" for code in (*words, *_one_code(last, **parsed))]
+    return [f"{head}{comma}{word}" for word in _continued(last, words)]
+
+
+def _codes(prefix: str, **_: Any) -> list[str]:
+    return _last_entry(prefix, ["ALL", "DEFAULT", "NONE", *_one_code("")])
 
 
 def _targets(prefix: str, **_: Any) -> list[str]:
     from rewriter.app.cli.selection import read_rules
 
-    head, comma, last = prefix.rpartition(",")
-    known = sorted({target for rule in read_rules(None) for target in rule.targets})
-    return [f"{head}{comma}{name}" for name in _continued(last, known)]
+    return _last_entry(prefix, sorted({target for rule in read_rules(None) for target in rule.targets}))
 
 
 def _messages(prefix: str, **_: Any) -> list[str]:
@@ -77,9 +78,7 @@ def _nodes(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     return [name for name in (text(node.name) for node in nodes) if name.startswith(prefix)]
 
 
-def _words(prefix: str, **parsed: Any) -> list[str]:
-    from rewriter.app.cli.program import COMMANDS
-
+def _words(prefix: str, **_: Any) -> list[str]:
     commands = [command for command in COMMANDS if command.startswith(prefix)]
     return [*commands, *_one_code(prefix), *(_messages(prefix) if prefix else ())]
 

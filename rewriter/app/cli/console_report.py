@@ -7,16 +7,16 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from rewriter.app.batch.outcome_records import Command, answers_to
 from rewriter.app.batch.urls import STDOUT
 from rewriter.app.batch.work import Outcome
-from rewriter.app.cli.output import print_message, style_of
+from rewriter.app.cli.output import Display, print_message, style_of
 from rewriter.app.report.document import pattern_of
 from rewriter.app.report.terminal import (
+    VerdictCounts,
     check_lines,
     expectation_lines,
     fix_lines,
@@ -24,18 +24,14 @@ from rewriter.app.report.terminal import (
     outcome_lines,
     rejection_lines,
     remaining_lines,
+    repaired_lines,
     unchecked_lines,
+    verdict_lines,
 )
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Log
 from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
-
-if TYPE_CHECKING:
-    from rewriter.app.cli.output import Display
-    from rewriter.app.report.terminal import VerdictCounts
-    from rewriter.trust.consumers.consumer_verdict import Verdict
-
 
 # The lines about each model as it is finished, and about all models at the end.
 
@@ -53,11 +49,10 @@ class ConsoleReport:
         self._models = models
         self._display = display
         self._style = style_of(sys.stdout)
-        self._blocked: Counter[str] = Counter()
-        self._titles: dict[str, str] = {}
+        self._blocked: Counter[tuple[str, str]] = Counter()
         self._rejected: dict[str, str] = {}
         self._waiting: list[str] = []
-        self._verdicts: VerdictCounts | None = None
+        self._verdicts = VerdictCounts()
         self.advice = ""
 
     def print_outcome(self, outcome: Outcome) -> None:
@@ -66,14 +61,10 @@ class ConsoleReport:
             print_message(failure(outcome, style_of(sys.stderr), debug=args.debug))
         if args.format != "text" or outcome.log is None or outcome.error:
             return
-        if outcome.asked:
-            self._count(outcome.path, outcome.asked_after or outcome.asked)
+        self._verdicts.add(outcome.path, outcome.asked_after or outcome.asked)
         log = self._without_needless(outcome, outcome.log)
         if self._models > 1 and not args.verbose:
-            apart = [blocked for blocked in log.blocked if not blocked.error]
-            for rule, title in {blocked.rule: blocked.title for blocked in apart}.items():
-                self._blocked[rule] += 1
-                self._titles[rule] = title
+            self._blocked.update({(blocked.rule, blocked.title) for blocked in log.blocked if not blocked.error})
             log = replace(log, blocked=[blocked for blocked in log.blocked if blocked.error])
         if not (outcome.changed or self._models == 1 or args.verbose or _has_remarks(outcome, log)):
             return
@@ -86,20 +77,13 @@ class ConsoleReport:
     def end(self) -> None:
         """Prints the lines that were kept for the end, and the number of models in which an unknown fact blocked a rule."""
         self._display.show(*self._waiting)
-        for rule, models in sorted(self._blocked.items()):
-            line = f"{self._style.paint('yellow', 'blocked')} {rule} in {counted(models, 'model')}: {clean(self._titles[rule])}"
-            self._display.show(line)
+        for (rule, title), models in sorted(self._blocked.items()):
+            head = f"{self._style.paint('yellow', 'blocked')} {rule} in {counted(models, 'model')}"
+            self._display.show(f"{head}: {clean(title)}")
         if self._blocked:
             self._display.show("    an unknown fact kept these rules from deciding; --verbose lists the facts and places")
-        if self._models > 1 and self._verdicts is not None:
+        if self._models > 1:
             self._display.show(*self._verdicts.lines(self._style))
-
-    def _count(self, path: str, verdicts: Sequence[Verdict]) -> None:
-        """Counts the verdicts of consumers on a model, for the end."""
-        from rewriter.app.report.terminal import VerdictCounts
-
-        self._verdicts = self._verdicts or VerdictCounts()
-        self._verdicts.add(path, verdicts)
 
     def _check_lines(self, outcome: Outcome, log: Log) -> Iterator[str]:
         """The findings of a check in one model."""
@@ -120,8 +104,6 @@ class ConsoleReport:
         yield from check_lines(outcome.path, log, head, style, changes=self._models == 1)
         yield from unchecked_lines(outcome.unjudged, style)
         if outcome.asked and (self._models == 1 or self._args.verbose):
-            from rewriter.app.report.terminal import verdict_lines
-
             yield from verdict_lines(outcome.asked, f"{clean(outcome.path)}: ", style)
 
     def _repair_lines(self, outcome: Outcome, log: Log) -> Iterator[str]:
@@ -141,8 +123,6 @@ class ConsoleReport:
         yield from optimize_lines(log, style) if counts else fix_lines(log, style, self._fixes(log))
         yield from unchecked_lines(outcome.unjudged, style)
         if outcome.asked:
-            from rewriter.app.report.terminal import repaired_lines
-
             yield from repaired_lines(outcome.asked, outcome.asked_after, outcome.steps, style)
         if self._args.diff:
             from rewriter.app.report.comparison_lines import comparison_lines
@@ -167,8 +147,8 @@ class ConsoleReport:
 
     def _fixes(self, log: Log) -> dict[str, str]:
         """The `Fix:` paragraphs of the rules that fired."""
-        said = {code: rule.paragraphs.get("Fix", "") for code in log.counts if (rule := self._rules.get(code)) is not None}
-        return {code: text for code, text in said.items() if text}
+        rules = [rule for code in log.counts if (rule := self._rules.get(code)) is not None]
+        return {rule.code: rule.paragraphs["Fix"] for rule in rules if rule.paragraphs.get("Fix")}
 
 
 def _advice(outcome: Outcome, answers: Mapping[str, str], args: argparse.Namespace) -> str:

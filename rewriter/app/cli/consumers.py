@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from rewriter.app.batch.work import Planned
+from rewriter.app.cli.options import SHIPPED
 from rewriter.app.cli.output import print_message
 from rewriter.app.cli.selection import choose, codes, load, target_names
 from rewriter.core.errors import RewriterError
@@ -12,8 +13,6 @@ from rewriter.core.language.rules import RuleSet
 from rewriter.trust.consumers.consumer_verdict import Consumer
 from rewriter.trust.consumers.target_recipes import Recipe, recipes_of
 from rewriter.workbench.style import clean
-
-SHIPPED = "opencv, openvino, tract, mnn, onnx2torch, qnn, rknn, tvm, iree, tinygrad, ncnn, onnx2tf, onnxruntime, ortweb"
 
 
 class Asking:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from rewriter.app.cli.output import print_message
+from rewriter.core.errors import RewriterError, install
 from rewriter.core.record import record, replace
 
 # The values of options.
@@ -25,16 +27,6 @@ class Switch(argparse.BooleanOptionalAction):
         described = others.get("help")
         super().__init__(option_strings, dest, **others)
         self.help = described  # Python 3.10 to 3.12 would add a default, which is not known here
-
-
-class Edit(argparse.Action):
-    """Keeps edits of all kinds in one list, in the order of the command line."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
-    ) -> None:
-        before: Sequence[tuple[str, str]] = getattr(namespace, "edits", None) or ()
-        namespace.edits = [*before, (str(option_string).removeprefix("--"), values)]
 
 
 def _number(kind: type[int] | type[float], is_valid: Callable[[float], bool], words: str) -> Callable[[str], Any]:
@@ -225,6 +217,9 @@ def _several(metavar: str, help: str, default: list[str] | None = None, **others
     return Option(help, metavar, default, action="append", **others)
 
 
+SHIPPED = "opencv, openvino, tract, mnn, onnx2torch, qnn, rknn, tvm, iree, tinygrad, ncnn, onnx2tf, onnxruntime, ortweb"
+"""The consumers that can be asked."""
+
 # The table. An option that a configuration may set has no default here: `cli.settings` sets it.
 
 OPTIONS: dict[str, Option] = {
@@ -278,9 +273,8 @@ OPTIONS: dict[str, Option] = {
     # consumers
     "ask": _several(
         "NAMES",
-        "comma-separated consumers that load and run each model, if they are installed: opencv, openvino, tract, mnn, "
-        "onnx2torch, qnn, rknn, tvm, iree, tinygrad, ncnn, onnx2tf, onnxruntime, ortweb; their outputs are compared with the "
-        "outputs of ONNX Runtime",
+        f"comma-separated consumers that load and run each model, if they are installed: {SHIPPED}; their outputs are "
+        "compared with the outputs of ONNX Runtime",
         [],
     ),
     "consumer-env": _several(
@@ -479,8 +473,10 @@ _EDITS = (
     ("doc", "TEXT", "set the doc string of the model"),
     ("meta", "KEY=VALUE", "set an entry of the model's metadata; an empty value removes it"),
 )
-EDITS: dict[str, Option] = {name: Option(help, metavar, action=Edit, dest="edits") for name, metavar, help in _EDITS}
-"""The options of `edit` that are edits. They are done in the order in which they are typed."""
+EDITS: dict[str, Option] = {
+    name: _several(metavar, help, dest="edits", type=lambda value, name=name: (name, value)) for name, metavar, help in _EDITS
+}
+"""The options of `edit` that are edits: pairs of name and value in one list, in the order in which they are typed."""
 
 # Groups of options that several commands share.
 
@@ -605,8 +601,6 @@ def runtime_choice(choice: str) -> str:
     Raises:
         RewriterError: `--runtime yes` requires it, and it is not installed.
     """
-    from rewriter.app.cli.output import print_message
-    from rewriter.core.errors import RewriterError, install
     from rewriter.trust.proof.onnx_runtime import installed
 
     if choice == "yes" and not installed():

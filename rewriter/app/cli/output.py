@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
+from rewriter.core.errors import RewriterError
 from rewriter.workbench.style import Style, fold
 
 if TYPE_CHECKING:
@@ -50,8 +51,11 @@ def answer(args: Namespace, printout: Printout, code: int = 0) -> int:
     if args.format == "json":
         answer_json(args, printout.data())
     else:
-        for line in printout.lines(style_of(sys.stdout)):
+        style = style_of(sys.stdout)
+        for line in printout.lines(style):
             print_line(line, printout.hang)
+        for line in printout.table(style):
+            print(line)
     return code
 
 
@@ -65,8 +69,6 @@ def answer_json(args: Namespace, fields: Mapping[str, Any]) -> None:
 def check_stdout() -> None:
     """Raises RewriterError if `-o -` would write a model to a terminal."""
     if sys.stdout.isatty():
-        from rewriter.core.errors import RewriterError
-
         raise RewriterError("-o - writes the model to standard output, which is a terminal; redirect it to a file")
 
 
@@ -78,8 +80,6 @@ def model_to_stdout(folder: Path) -> None:
     """
     files = list(folder.iterdir())
     if len(files) > 1:
-        from rewriter.core.errors import RewriterError
-
         raise RewriterError("the model keeps weights in other files, which cannot go to standard output; use -o FILE")
     for file in files:
         sys.stdout.buffer.write(file.read_bytes())
@@ -90,7 +90,6 @@ def folded(line: str, stream: TextIO, hang: int = 4) -> str:
     """The line for a stream: broken between words for a terminal, unchanged for a file or a pipe."""
     if not stream.isatty():
         return line
-
     return "\n".join(fold(line, terminal_width(stream), hang))
 
 

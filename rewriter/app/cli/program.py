@@ -73,21 +73,13 @@ class Parser(argparse.ArgumentParser):
 
 
 class Lines(argparse.HelpFormatter):
-    """Help in lines that fit the terminal."""
+    """Help in lines that fit the terminal, except examples. A list of commands has a heading for each group."""
 
     def __init__(self, prog: str, *args: Any, **named: Any) -> None:
         super().__init__(prog, *args, **{"width": terminal_width(sys.__stdout__) - 2, **named})
 
-
-class Help(Lines):
-    """Help that breaks the lines of a description, but not the lines of examples."""
-
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return text if text.startswith("examples:") else super()._fill_text(text, width, indent)
-
-
-class _Grouped(Lines, argparse.RawDescriptionHelpFormatter):
-    """Help whose list of commands has a heading for each group."""
 
     def _iter_indented_subactions(self, action: argparse.Action) -> Generator[argparse.Action, None, None]:
         if not isinstance(action, argparse._SubParsersAction):
@@ -103,7 +95,7 @@ class _Grouped(Lines, argparse.RawDescriptionHelpFormatter):
     def _format_action(self, action: argparse.Action) -> str:
         if not isinstance(action, argparse._SubParsersAction):
             return super()._format_action(action)
-        return "".join(super(_Grouped, self)._format_action(line) for line in self._iter_indented_subactions(action))
+        return "".join(super(Lines, self)._format_action(line) for line in self._iter_indented_subactions(action))
 
 
 class Program(Parser):
@@ -145,7 +137,6 @@ def make_parser(commands: Sequence[str] = COMMANDS) -> Program:
         prog="rewriter",
         description="Repairs and optimizes ONNX models by declarative rewrite rules.",
         epilog=EPILOG,
-        formatter_class=_Grouped,
     )
     parser.add_argument("--version", action="version", version=f"rewriter {__version__}")
     parser.commands = parser.add_subparsers(
@@ -159,7 +150,6 @@ def make_parser(commands: Sequence[str] = COMMANDS) -> Program:
             help=command.help,
             description=command.description,
             epilog=command.epilog,
-            formatter_class=Help,
             allow_abbrev=command.is_abbreviated,
         )
         _declare(one, one, ("debug",))

@@ -16,10 +16,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rewriter.app.batch.bubblewrap import Sandbox, SandboxedProcess
-from rewriter.app.batch.result_folder import report_in, result_in
+from rewriter.app.batch.result_folder import journal_of, report_in, result_in
 from rewriter.app.batch.urls import STDOUT, is_remote, is_url
 from rewriter.app.cli.output import check_stdout
+from rewriter.app.configuration import rule_paths
 from rewriter.core.errors import RewriterError, reason
+from rewriter.core.onnxfile.write import ENDING, check_target, make_folder, temporary_folder, transfer, write_file
 from rewriter.workbench.style import clean
 
 
@@ -33,8 +35,6 @@ def run(args: argparse.Namespace, words: Sequence[str]) -> int:
     Raises:
         RewriterError: there is no sandbox here, or the command needs something that the sandbox lacks.
     """
-    from rewriter.core.onnxfile.write import temporary_folder
-
     program = _bwrap()
     _check_options(args)
     with temporary_folder() as staging, _results(args) as writable:
@@ -56,8 +56,6 @@ def _bwrap() -> str:
 
 def _check_options(args: argparse.Namespace) -> None:
     """Rejects options that need the network, and results in a folder from which models are read."""
-    from rewriter.core.onnxfile.write import check_target
-
     if args.scheduler is not None:
         raise RewriterError("--sandbox is for work on this machine, which --scheduler is not")
     out, output = getattr(args, "out", None), getattr(args, "output", None)
@@ -84,12 +82,11 @@ def _check_options(args: argparse.Namespace) -> None:
 
 def _readable(args: argparse.Namespace) -> list[str]:
     """Files and folders that the options name for reading."""
-    found, configuration = _model_folders(args), args.configuration
-    for text in args.rules or ():
-        found += map(str, _rule_places(text))
-    tables = [] if configuration is None else [table.values.get("source") for table in configuration.per_path]
-    found += [one for one in (args.source, *(table.value for table in tables if table)) if one not in ("auto", "none")]
-    found += [configuration.path] if configuration is not None else []
+    configuration = args.configuration
+    found: list[Path | str] = [*_model_folders(args), *(rule_paths(args.rules) or ())]
+    sources = [table.settings["source"].value for table in configuration.per_path if "source" in table.settings]
+    found += [one for one in (args.source, *sources) if one not in ("auto", "none")]
+    found += [configuration.path] if configuration.path is not None else []
     found += [args.inputs] if getattr(args, "inputs", None) else []
     if (template := getattr(args, "expect", None)) and not template.startswith("{dir}"):
         before, variable, _ = template.partition("{")
@@ -116,24 +113,12 @@ def _without_slash(path: str) -> str:
     return path.rstrip("/") or path
 
 
-def _rule_places(text: str) -> Sequence[Path | str]:
-    from rewriter.app.configuration import PACK, SHIPPED
-    from rewriter.rule_tools.load_rules import pack_folder
-
-    if text.startswith(PACK):
-        return [pack_folder(text.removeprefix(PACK))]
-    return [] if text == SHIPPED else [text]
-
-
 @contextmanager
 def _results(args: argparse.Namespace) -> Iterator[list[str]]:
     """The folder of results and its journal, which the sandbox may write. It can make no others. An empty folder is removed."""
     if getattr(args, "out", None) is None:
         yield []
         return
-    from rewriter.app.batch.result_folder import journal_of
-    from rewriter.core.onnxfile.write import make_folder
-
     journal = journal_of(Path(args.out)) if args.journal is None else Path(args.journal)
     is_new_folder, is_new_journal = not os.path.lexists(args.out), not os.path.lexists(journal)
     for folder in (args.out, journal.parent):
@@ -155,15 +140,13 @@ def _results(args: argparse.Namespace) -> Iterator[list[str]]:
 def _command_line(args: argparse.Namespace, words: Sequence[str]) -> list[str]:
     """The command line, with the path of the configuration: the sandbox lacks the folders in which it would be searched."""
     place = list(words).index(args.command) + 1
-    found = [] if args.configuration is None else ["--config", str(args.configuration.path)]
+    found = [] if args.configuration.path is None else ["--config", str(args.configuration.path)]
     settled = args.config is not None or args.no_config
     return [*words[:place], *([] if settled else found or ["--no-config"]), *words[place:]]
 
 
 def _deliver(args: argparse.Namespace, staging: Path) -> None:
     """Moves the result of `-o` and the reports to their places. The sandbox has ended, so this folder no longer changes."""
-    from rewriter.core.onnxfile.write import ENDING
-
     places = {report_in(staging, number): (path, True) for number, path in enumerate(args.report)}
     if getattr(args, "output", None) not in (None, STDOUT):
         places[result_in(staging)] = args.output, args.force
@@ -177,8 +160,6 @@ def _deliver(args: argparse.Namespace, staging: Path) -> None:
 
 def _put(staged: Path, target: str, force: bool) -> None:
     """Copies the output of the sandbox, if it is a file."""
-    from rewriter.core.onnxfile.write import make_folder, transfer, write_file
-
     try:
         descriptor = os.open(staged, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterable, Sequence
 
 from rewriter.app.cli.output import print_message, wants_color
-from rewriter.app.configuration import rule_paths
+from rewriter.app.configuration import files_at, rule_paths
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.diagnostics import render_all
 from rewriter.core.language.rule import Rule
@@ -59,10 +58,7 @@ def choose(
 
 def wanted_files(args: argparse.Namespace, known: Iterable[Rule]) -> frozenset[str]:
     """The files of `known` rules that are named on the command line. Their rules run, unless `--select` selects others."""
-    named = set() if args.origins["select"] == "--select" else set(map(os.path.realpath, args.named_files))
-    return (
-        frozenset(path for path in {rule.path for rule in known} if os.path.realpath(path) in named) if named else frozenset()
-    )
+    return files_at([] if args.origins["select"] == "--select" else args.named_files, (rule.path for rule in known))
 
 
 def load(paths: Sequence[str] | None, *, quiet: bool = False) -> RuleSet:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Container, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rewriter.app.batch.work import Job, Work
+from rewriter.app.cli.output import answer_json, print_line
 from rewriter.app.cli.selection import choose, codes, load, target_names
-from rewriter.app.configuration import SETTINGS, candidates
+from rewriter.app.configuration import SETTINGS, Configuration, Suppression, Value, named, nearest
 from rewriter.core.errors import RewriterError
-from rewriter.core.record import replace
+from rewriter.core.record import as_dict, replace
 from rewriter.workbench.style import clean
-
-if TYPE_CHECKING:
-    from rewriter.app.configuration import Configuration, Suppression
-
 
 # Parts of a configuration about some models only: settings by path, and nodes that rules leave alone.
 
@@ -29,21 +27,20 @@ def vary(work: Work, jobs: Sequence[Job], args: argparse.Namespace) -> tuple[Wor
     Raises:
         RewriterError: a table names a code or a parameter that does not exist, or a source file that cannot be read.
     """
-    found: Configuration | None = args.configuration
-    if found is None or not (found.per_path or found.suppress):
+    found: Configuration = args.configuration
+    if not (found.per_path or found.suppress):
         return work, list(jobs)
     numbers: dict[tuple[tuple[bool, ...], tuple[Suppression, ...]], int] = {}
     result = []
     for job in jobs:
-        tables = tuple(found.fits(table.patterns, job.path) for table in found.per_path)
-        suppress = tuple(one for one in found.suppress if not one.patterns or found.fits(one.patterns, job.path))
+        tables = tuple(found.fits(table.path, job.path) for table in found.per_path)
+        suppress = tuple(one for one in found.suppress if not one.path or found.fits(one.path, job.path))
         result.append(replace(job, variant=numbers.setdefault((tables, suppress), len(numbers))))
-    variants = [_suppressing(_variant(work, args, found, tables), suppress) for tables, suppress in numbers]
+    variants = []
+    for tables, suppress in numbers:
+        variant = _variant(work, args, found, tables)
+        variants.append(replace(variant, rewriting=replace(variant.rewriting, suppress=suppress)))
     return replace(work, variants=tuple(variants)), result
-
-
-def _suppressing(work: Work, suppress: tuple[Suppression, ...]) -> Work:
-    return replace(work, rewriting=replace(work.rewriting, suppress=suppress))
 
 
 def _variant(work: Work, args: argparse.Namespace, configuration: Configuration, tables: tuple[bool, ...]) -> Work:
@@ -51,7 +48,7 @@ def _variant(work: Work, args: argparse.Namespace, configuration: Configuration,
         name: (getattr(args, name.replace("-", "_")), "") for name in ("select", "ignore", "set", "source", "constant-inputs")
     }
     for table, holds in zip(configuration.per_path, tables, strict=True):
-        for name, value in table.values.items() if holds else ():
+        for name, value in table.settings.items() if holds else ():
             if name == "set":
                 values[name] = [*values[name][0], *value.value], value.origin
             elif not args.origins[name].startswith("--"):
@@ -76,17 +73,12 @@ def _variant(work: Work, args: argparse.Namespace, configuration: Configuration,
 
 def unused(args: argparse.Namespace, used: Container[str], jobs: Sequence[Job]) -> list[Suppression]:
     """Suppressions that suppressed nothing in any of their models; `used` has the origins of the other suppressions."""
-    found: Configuration | None = args.configuration
-    if found is None:
-        return []
+    found: Configuration = args.configuration
     return [
         one
         for one in found.suppress
-        if one.origin not in used and (not one.patterns or any(found.fits(one.patterns, job.path) for job in jobs))
+        if one.origin not in used and (not one.path or any(found.fits(one.path, job.path) for job in jobs))
     ]
-
-
-DEFAULT = "default"
 
 
 def settle(args: argparse.Namespace) -> bool:
@@ -95,14 +87,14 @@ def settle(args: argparse.Namespace) -> bool:
     Raises:
         RewriterError: the configuration is wrong.
     """
-    found = None if args.no_config else _configuration(args.config)
+    found = Configuration() if args.no_config else nearest() if args.config is None else named(Path(args.config))
     args.configuration = found
     args.origins = {}
     for name, setting in SETTINGS.items():
         dest = name.replace("-", "_")
         if dest not in args:
             continue
-        typed, written = getattr(args, dest), None if found is None else found.values.get(name)
+        typed, written = getattr(args, dest), found.values.get(name)
         if typed is not None:
             value, origin = typed, f"--no-{name}" if typed is False else f"--{name}"
             if name == "set" and written is not None:
@@ -110,7 +102,7 @@ def settle(args: argparse.Namespace) -> bool:
         elif written is not None:
             value, origin = written.value, written.origin
         else:
-            value, origin = setting.default, DEFAULT
+            value, origin = setting.default, "default"
         setattr(args, dest, value)
         args.origins[name] = origin
     if args.show_settings:
@@ -118,57 +110,28 @@ def settle(args: argparse.Namespace) -> bool:
     return bool(args.show_settings)
 
 
-def _configuration(path: str | None) -> Configuration | None:
-    if path is None and next(candidates(), None) is None:
-        return None  # the usual case, in which no module for configurations is imported
-    from rewriter.app.configuration import named, nearest
-
-    return nearest() if path is None else named(Path(path))
-
-
 def _show(args: argparse.Namespace) -> None:
-    from rewriter.app.cli.output import answer_json, print_line
-
-    found: Configuration | None = args.configuration
-    settings = {name: getattr(args, name.replace("-", "_")) for name in args.origins}
+    found: Configuration = args.configuration
+    path = None if found.path is None else str(found.path)
+    settings = {name: Value(getattr(args, name.replace("-", "_")), origin) for name, origin in args.origins.items()}
     if getattr(args, "format", "text") == "json":
-        answer_json(args, _object(found, settings, args))
+        tables = {"settings": settings, "per-path": found.per_path, "suppress": found.suppress}
+        answer_json(args, {"configuration": path, **as_dict(tables)})
         return
-    print_line(f"configuration: {'none' if found is None else clean(str(found.path))}")
-    rows = [(f"{name} = {_shown(value)}", args.origins[name]) for name, value in settings.items()]
-    for table in () if found is None else found.per_path:
-        rows.append((f"for {', '.join(table.patterns)}:", table.origin))
-        rows += [(f"    {name} = {_shown(value.value)}", value.origin) for name, value in table.values.items()]
-    for one in () if found is None else found.suppress:
+    print_line(f"configuration: {clean(path or 'none')}")
+    rows = [(f"{name} = {_shown(value.value)}", value.origin) for name, value in settings.items()]
+    for table in found.per_path:
+        rows.append((f"for {', '.join(table.path)}:", table.origin))
+        rows += [(f"    {name} = {_shown(value.value)}", value.origin) for name, value in table.settings.items()]
+    for one in found.suppress:
         where = f" at {one.node}" if one.node else ""
-        models = f" in {', '.join(one.patterns)}" if one.patterns else ""
+        models = f" in {', '.join(one.path)}" if one.path else ""
         rows.append((f"suppress {one.rule}{where}{models}: {one.reason}", one.origin))
     width = min(max(len(clean(left)) for left, _ in rows), 60)
     for left, right in rows:
         print_line(f"{clean(left).ljust(width)}  {clean(right)}", hang=width + 2)
 
 
-def _object(configuration: Configuration | None, settings: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "configuration": None if configuration is None else str(configuration.path),
-        "settings": {name: {"value": value, "origin": args.origins[name]} for name, value in settings.items()},
-        "per-path": [
-            {
-                "path": table.patterns,
-                "origin": table.origin,
-                "settings": {name: {"value": value.value, "origin": value.origin} for name, value in table.values.items()},
-            }
-            for table in (() if configuration is None else configuration.per_path)
-        ],
-        "suppress": [
-            {"rule": one.rule, "node": one.node, "path": one.patterns, "reason": one.reason, "origin": one.origin}
-            for one in (() if configuration is None else configuration.suppress)
-        ],
-    }
-
-
 def _shown(value: Any) -> str:
     """A value as it is written in a configuration."""
-    import json
-
     return "none" if value is None else json.dumps(value, ensure_ascii=False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from lsprotocol import types as lsp
@@ -16,7 +18,7 @@ from rewriter.core.isolation import budget
 from rewriter.core.isolation.budget import Budget, budgeted
 from rewriter.core.language.ast import Span
 from rewriter.core.language.diagnostics import Diagnostic, Related, RuleFileError
-from rewriter.core.language.rule_files import read_rule_file
+from rewriter.core.language.rule_files import NAME, read_rule_file
 from rewriter.rule_tools.format import format_text
 from rewriter.trust.rule_tests import TestResult, inline_tests, limited_results
 from rewriter.workbench.style import Style, counted
@@ -102,8 +104,6 @@ class RulesServer:
             return None
         if found.path == opened.path:
             return lsp.Location(uri, self._range(uri, found.span))
-        from pathlib import Path
-
         try:
             source = OpenedRules(read_rule_file(found.path), found.path).source
         except RewriterError:
@@ -253,8 +253,6 @@ def verified(opened: OpenedRules, code: str) -> Iterable[str]:
 
 def definition(opened: OpenedRules, offset: int) -> Related | None:
     """The place, in this or another file."""
-    from rewriter.core.language.ast import Span
-
     word = opened.word(offset)
     if word is None:
         return None
@@ -272,10 +270,6 @@ def definition(opened: OpenedRules, offset: int) -> Related | None:
 
 
 def _beside(opened: OpenedRules, name: str) -> Related | None:
-    import os
-
-    from rewriter.core.language.rule_files import NAME, read_rule_file
-
     folder = os.path.dirname(opened.path)
     for path in (os.path.join(folder, NAME), os.path.join(os.path.dirname(folder), NAME)):
         if os.path.isfile(path):

@@ -257,7 +257,7 @@ class TotalsRecord:
     unjudged: int = 0
 
 
-@record(frozen=True, slots=True)
+@record(slots=True)
 class ReasonRecord:
     """A reason for which models are still rejected: an error message, the number of its models, and the rules that repair them.
 
@@ -436,14 +436,6 @@ _NUMBERS = re.compile(r"\d+")
 _WORDS = re.compile(r"\S*[/_.]\S*")
 
 
-@record(slots=True)
-class _Reason:
-    models: int = 0
-    example: str = ""
-    said: str = ""
-    answers: dict[str, None] = field(default_factory=dict)
-
-
 def pattern_of(message: str) -> str:
     """A message without the names and numbers in it, so that messages that differ only in these are one."""
     return _NUMBERS.sub("#", _WORDS.sub("*", _NAMES.sub("*", message)))[:200]
@@ -455,7 +447,7 @@ class Fleet:
     def __init__(self) -> None:
         self._all = [0] * len(COLUMNS)
         self._groups: tuple[dict[str, list[int]], ...] = ({}, {}, {})
-        self._reasons: dict[str, _Reason] = {}
+        self._reasons: dict[str, ReasonRecord] = {}
 
     def add(self, one: ModelRecord) -> None:
         """Counts a model."""
@@ -472,9 +464,9 @@ class Fleet:
         pattern = pattern_of(one.refused)
         if pattern not in self._reasons and len(self._reasons) >= MOST_GROUPS:
             pattern = REST
-        found = self._reasons.setdefault(pattern, _Reason(0, one.path, one.refused))
+        found = self._reasons.setdefault(pattern, ReasonRecord(one.refused, 0, one.path))
         found.models += 1
-        found.answers.update(dict.fromkeys(answer.rule for answer in one.answers))
+        found.answers = tuple(dict.fromkeys([*found.answers, *(answer.rule for answer in one.answers)]))
 
     def record(self) -> FleetRecord:
         """The counts so far."""
@@ -482,9 +474,8 @@ class Fleet:
             {name: TotalsRecord(*row) for name, row in sorted(group.items(), key=lambda item: (-item[1][0], item[0]))}
             for group in self._groups
         )
-        reasons = sorted(self._reasons.values(), key=lambda one: (-one.models, one.example))
-        reason_records = tuple(ReasonRecord(one.said, one.models, one.example, tuple(one.answers)) for one in reasons)
-        return FleetRecord(TotalsRecord(*self._all), exporters, folders, dict(sorted(rules.items())), reason_records)
+        reasons = tuple(sorted(self._reasons.values(), key=lambda one: (-one.models, one.example)))
+        return FleetRecord(TotalsRecord(*self._all), exporters, folders, dict(sorted(rules.items())), reasons)
 
 
 COLUMNS: Mapping[str, str] = {

@@ -27,11 +27,13 @@ class Printout:
         content: makes the JSON object, without the head that all commands share. Records in it become objects.
         lines: makes the lines, in a style.
         hang: columns by which the rest of a folded line is indented.
+        table: makes further lines, which stay whole however narrow the terminal is.
     """
 
     content: Callable[[], Mapping[str, Any]]
     lines: Callable[[Style], Iterable[str]]
     hang: int = 4
+    table: Callable[[Style], Iterable[str]] = lambda style: ()
 
     def data(self) -> dict[str, Any]:
         """The JSON object."""

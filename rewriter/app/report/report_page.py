@@ -45,13 +45,13 @@ from rewriter.workbench.style import clean, counted
 # The styles of the HTML report, with the colours of the pictures, and its one script, the filter.
 
 
-def _lines(name: str) -> list[str]:
-    """A file of this folder."""
-    return (files(__package__) / "html" / name).read_text(encoding="utf-8").splitlines()
+def _part(name: str) -> str:
+    """A file of the folder `html`."""
+    return (files(__package__) / "html" / name).read_text(encoding="utf-8")
 
 
-STYLE = svg.COLORS + svg.STYLE + "".join(_lines("report.css"))
-SCRIPT = "".join(line.strip() + "\n" for line in _lines("filter.js"))
+STYLE = svg.COLORS + svg.STYLE + "".join(_part("report.css").splitlines())
+SCRIPT = "".join(line.strip() + "\n" for line in _part("filter.js").splitlines())
 
 POLICY = (
     f"default-src 'none'; script-src 'sha256-{b64encode(sha256(SCRIPT.encode()).digest()).decode()}'; "
@@ -468,9 +468,7 @@ def viewer_page(models: Sequence[dict[str, Any]], title: str, differences: Seque
     """
     contents = {"models": models, "differences": differences}
     data = json.dumps(contents, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
-    here = files(__package__) / "html"
-    names = ("viewer.css", "layout.js", "visible.js", "viewer.js")
-    css, layout, visible, script = ((here / name).read_text(encoding="utf-8") for name in names)
+    css, layout, visible, script = map(_part, ("viewer.css", "layout.js", "visible.js", "viewer.js"))
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{VIEWER_POLICY}">

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from rewriter.app.report.printout import Printout
-from rewriter.core.record import as_dict
+from rewriter.core.record import as_dict, replace
 from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
@@ -141,7 +142,16 @@ MAX_WEIGHTS = 12  # weights that are listed although they have no defect
 _HEAD = f"{'nodes':>7}  {'parameters':>13}  {'MACs':>8}  {'weights':>10}  {'results':>10}"
 
 
-def stats_object(stats: ModelStats, depth: int, *, nodes: bool) -> dict[str, Any]:
+def with_stats(printout: Printout, stats: ModelStats, depth: int, *, nodes: bool) -> Printout:
+    """The summary, and below it the figures as a table."""
+    return replace(
+        printout,
+        content=lambda: {**printout.content(), "stats": _stats_object(stats, depth, nodes)},
+        table=partial(_stats_lines, stats, depth, nodes),
+    )
+
+
+def _stats_object(stats: ModelStats, depth: int, nodes: bool) -> dict[str, Any]:
     """The figures, for JSON; the figures of each node only with `nodes`."""
     data = {
         "total": as_dict(stats.total),
@@ -155,8 +165,9 @@ def stats_object(stats: ModelStats, depth: int, *, nodes: bool) -> dict[str, Any
     return data
 
 
-def stats_lines(stats: ModelStats, depth: int, style: Style, *, nodes: bool) -> Iterator[str]:
+def _stats_lines(stats: ModelStats, depth: int, nodes: bool, style: Style) -> Iterator[str]:
     """The figures as a table: totals, by module, with `nodes` by node, and of weights."""
+    yield ""
     yield style.paint("bold", _HEAD)
     yield f"{_row(stats.total)}  in all"
     for path, cost in stats.modules(depth):
@@ -190,7 +201,7 @@ def _short(count: int) -> str:
 def _weight_lines(weights: Sequence[WeightStats], style: Style, *, everything: bool) -> Iterator[str]:
     odd = [weight for weight in weights if weight.nan or weight.inf or weight.constant or weight.problem]
     kept = set(map(id, odd))
-    rest = sorted((weight for weight in weights if id(weight) not in kept), key=lambda weight: -_elements(weight))
+    rest = sorted((weight for weight in weights if id(weight) not in kept), key=lambda weight: -prod(weight.shape))
     shown = rest if everything else rest[:MAX_WEIGHTS]
     for title, some in (("weights to look at", odd), ("the largest weights", shown)):
         if some:
@@ -210,10 +221,3 @@ def _weight(weight: WeightStats) -> str:
         parts.append(f"{weight.constant:,} of {weight.channels:,} channels hold one value{zeros}")
     text = "; ".join([*parts, *([weight.problem] if weight.problem else [])])
     return clean(f"{weight.name}  {weight.type}[{','.join(map(str, weight.shape))}]  {text}")
-
-
-def _elements(weight: WeightStats) -> int:
-    count = 1
-    for dim in weight.shape:
-        count *= dim
-    return count

@@ -219,9 +219,10 @@ _MERMAID = {
 }
 
 
-def dot(drawings: Sequence[tuple[str, Drawing]], title: str) -> str:
-    """Drawings with their captions, each a cluster."""
-    return "\n".join(_dot_lines(drawings, title)) + "\n"
+def picture_text(ending: str, drawings: Sequence[tuple[str, Drawing]], title: str) -> str:
+    """Drawings with their captions, each a cluster; `ending` is .dot or .mmd."""
+    lines = _dot_lines if ending == ".dot" else _mermaid_lines
+    return "\n".join(lines(drawings, title)) + "\n"
 
 
 def _dot_lines(drawings: Sequence[tuple[str, Drawing]], title: str) -> Iterator[str]:
@@ -243,11 +244,6 @@ def _dot_text(text: str) -> str:
     """A quoted text, in which backslashes only mark line ends."""
     lines = (clean(line).replace("\\", "\\\\").replace('"', '\\"') for line in text.split("\n"))
     return '"' + "\\n".join(lines) + '"'
-
-
-def mermaid(drawings: Sequence[tuple[str, Drawing]], title: str) -> str:
-    """Drawings with their captions, each a subgraph."""
-    return "\n".join(_mermaid_lines(drawings, title)) + "\n"
 
 
 def _mermaid_lines(drawings: Sequence[tuple[str, Drawing]], title: str) -> Iterator[str]:

@@ -24,6 +24,7 @@ from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
     from rewriter.trust.consumers.consumer_verdict import State, Verdict
+    from rewriter.trust.plan_file import Missing
 
 MOST_RULES = 20  # in `profile_lines`
 PLACES = 8  # places listed of one rule in `fix_lines`
@@ -67,6 +68,23 @@ def fix_lines(log: Log, style: Style, fixes: Mapping[str, str] = MappingProxyTyp
     if (found := log.verification) is not None:
         yield from (f"  {_finding(clean(finding), style)}" for finding in found.findings)
     yield from unfinished_lines(log, style)
+
+
+def applied_lines(
+    path: str, output: str, log: Log | None, accepted: int, absent: Sequence[Missing], style: Style
+) -> Iterator[str]:
+    """The rewrites of a plan that happened, out of those that were accepted, and those that did not, with the reasons."""
+    assert log is not None  # the model was worked on
+    done = f"{len(log.firings)} of {accepted} accepted rewrites -> {clean(output)}"
+    yield f"{style.paint('bold', clean(path))}: {done}"
+    yield from fix_lines(log, style)
+    for one in absent:
+        what = f"{one.proposal.number} {clean(one.proposal.rule)} at {clean(one.proposal.node)}"
+        if one.because:
+            before = ", ".join(map(str, one.because))
+            yield f"  {style.paint('dim', 'not done')} {what}: it follows {before}, which did not happen"
+        else:
+            yield f"  {style.paint('red', 'did not happen')} {what}"
 
 
 def optimize_lines(log: Log, style: Style) -> Iterator[str]:
@@ -263,10 +281,11 @@ COUNTED: dict[State, str] = {
     "reads": "read, and not compared",
     "differs": "read, with different outputs",
     "fails": "read, and fail when they run",
-    "rejects": "rejected",
-    "ends": "end the process",
     "silent": "without an answer",
+    "ends": "end the process",
+    "rejects": "rejected",
 }
+"""What the models of a folder are for a consumer, from the best to the worst."""
 MOST_GROUPS = 200
 """Reasons of consumers that are printed at the end."""
 
@@ -307,11 +326,9 @@ class VerdictCounts:
 
     def lines(self, style: Style) -> Iterator[str]:
         """Each reason once, the most frequent first, then the counts of each consumer."""
-        from rewriter.trust.consumers.consumer_verdict import STATES
-
         for path, one, times in sorted(self._groups.values(), key=lambda group: -group[2]):
             where = path if times == 1 else f"{path} and {counted(times - 1, 'more model')}"
             yield from verdict_lines([one], f"{clean(where)}: ", style)
         for consumer, states in self._states.items():
-            found = ", ".join(f"{states[state]:,} {COUNTED[state]}" for state in reversed(STATES) if states[state])
+            found = ", ".join(f"{states[state]:,} {COUNTED[state]}" for state in COUNTED if states[state])
             yield f"{clean(consumer)}: {counted(sum(states.values()), 'model')}: {found}"

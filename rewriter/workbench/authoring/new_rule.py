@@ -22,6 +22,7 @@ from rewriter.core.graph.model_text import canonical_text
 from rewriter.core.language.diagnostics import escape, suggest
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.onnxfile.part import bodies, body_alone, part_of
+from rewriter.core.record import record
 from rewriter.rule_tools.checks.header import CODE
 from rewriter.rule_tools.format import format_text
 from rewriter.trust.difference import ComparedGraphs, of_graph
@@ -153,9 +154,18 @@ def check_code(code: str, rules: RuleSet) -> None:
         raise RewriterError(f"{code} is the code of a rule already: {taken.title} ({taken.path})")
 
 
+@record(frozen=True, slots=True)
+class BegunRules:
+    """The text of a rule file, sentences on what running its rules showed, and the differences that they do not remove."""
+
+    text: str
+    outcome: Sequence[str] = ()
+    missing: Sequence[str] = ()
+
+
 def new_rule(
     model: Model, code: str, name: str, *, depth: int = 1, rules: RuleSet, origin: str = "", runtime: bool = True
-) -> str:
+) -> BegunRules:
     """The text of a rule file for the nodes around a node.
 
     Args:
@@ -199,7 +209,7 @@ def new_rule(
             "# A twin is the export of a correct program; add the program and the exporter's version in a comment.",
             *(f'test "{FILL}: why this model is unchanged" {"twin" if exporter else "unchanged"} ~~~', text, "~~~\n"),
         ]
-        return format_text("\n".join(lines), "new.rules")
+        return BegunRules(format_text("\n".join(lines), "new.rules"))
     raise RewriterError(f"no pattern can say what stands around {name!r}: {problem}; try another --depth")
 
 

@@ -29,7 +29,7 @@ from rewriter.trust.difference import LISTED, Difference, compare
 from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.trust.rule_tests import contradictions
-from rewriter.workbench.authoring.new_rule import around_nodes, check_code, model_text, without_new_names
+from rewriter.workbench.authoring.new_rule import BegunRules, around_nodes, check_code, model_text, without_new_names
 from rewriter.workbench.authoring.region_rule import GUESS, Region, RegionRule, changed_regions
 from rewriter.workbench.authoring.rule_text import FILL, compiled, kind_of_refused, main_version, refusal
 from rewriter.workbench.style import counted
@@ -46,15 +46,6 @@ _SECONDS = 30.0
 _MOST_NODES = 40  # of a model that becomes a test without being cut
 _IGNORED = ("model", "metadata")
 _RTOL = 1e-5
-
-
-@record(frozen=True, slots=True)
-class BegunRules:
-    """The text of a rule file, sentences on what running its rules showed, and the differences that they do not remove."""
-
-    text: str
-    outcome: list[str]
-    missing: list[str]
 
 
 @record(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 
 import onnx
@@ -198,9 +199,7 @@ class _Survey:
                     weights.shared += 1
                     return
                 self._stored.add(key)
-        count = 1
-        for dim in tensor.dims:
-            count *= max(dim, 0)
+        count = prod(max(dim, 0) for dim in tensor.dims)
         weights.elements += count
         weights.bytes += 0 if tensor.data_type == _STRING else byte_size(tensor.data_type, count)
         name = DTYPE_NAMES.get(tensor.data_type, f"type {tensor.data_type}")

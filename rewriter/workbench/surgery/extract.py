@@ -100,23 +100,13 @@ def extract(
     Raises:
         RewriterError: a needed tensor is no input, or a type is unknown; the model may be half cut.
     """
-    parts = Parts(GraphIndex(model.graph))
-    outputs = parts.outputs_of(to) or list(model.graph.outputs)
-    return cut_out(model, parts, outputs, None if start is None else parts.inputs_of(start), types or {}, auto_inputs)
-
-
-def cut_out(
-    model: Model,
-    parts: Parts,
-    outputs: list[gs.Tensor],
-    start: list[gs.Tensor] | None,
-    types: Mapping[str, TensorType],
-    auto_inputs: bool,
-) -> Extracted:
-    """`extract` for tensors that have been looked up already."""
-    graph, index = model.graph, parts.index
+    graph = model.graph
     assert isinstance(graph, Graph)
-    start_ids = {id(tensor) for tensor in start or ()}
+    index = GraphIndex(graph)
+    parts = Parts(index)
+    outputs = parts.outputs_of(to) or list(graph.outputs)
+    first = [] if start is None else parts.inputs_of(start)
+    start_ids = set(map(id, first))
     nodes, leaves = upstream(index, outputs, start_ids)
     needed = [tensor for tensor in leaves if not isinstance(tensor, gs.Constant) and id(tensor) not in start_ids]
     model_inputs = set(map(id, graph.inputs))
@@ -124,12 +114,12 @@ def cut_out(
     if missing:
         raise RewriterError(_not_given(missing, outputs, model_inputs, start is None))
     read = {id(tensor) for tensor in (*leaves, *outputs)}
-    inputs = [tensor for tensor in start or () if id(tensor) in read]
+    inputs = [tensor for tensor in first if id(tensor) in read]
     needed_ids = set(map(id, needed))
     inputs += [tensor for tensor in graph.inputs if id(tensor) in needed_ids]
     inputs += [tensor for tensor in needed if id(tensor) not in model_inputs]
-    notes = [f"{tensor.name!r} is not read by what leads to the outputs" for tensor in start or () if id(tensor) not in read]
-    ports = Ports(Facts(index, model.overridable), types)
+    notes = [f"{tensor.name!r} is not read by what leads to the outputs" for tensor in first if id(tensor) not in read]
+    ports = Ports(Facts(index, model.overridable), types or {})
     ports.declare(inputs, "input")
     ports.declare(outputs, "output")
     notes += [f"the type of {name!r} is not needed: it is no input or output of the part" for name in ports.unused()]

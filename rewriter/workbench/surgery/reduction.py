@@ -10,8 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from math import prod
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -251,7 +251,7 @@ class Trials:
         self.trial_count = 0
         candidate = Candidate(whole)
         self._shows: list[Shows] = [self._condition(text, candidate) for text in wanted] or [self._everything(candidate)]
-        self._takes: list[Question] = [partial(_refusal, name) for name in self._judges]
+        self._takes: list[Question] = [methodcaller("refusal", name) for name in self._judges]
         if runtime:
             self._takes.append(_failure)
         self._takes = [ask for ask in self._takes if ask(candidate) == ""]
@@ -281,7 +281,7 @@ class Trials:
 
     def _refused(self, text: str, whole: Candidate) -> Shows:
         words = _plain(text)
-        questions: dict[str, Question] = {name: partial(_refusal, name) for name in self._judges}
+        questions: dict[str, Question] = {name: methodcaller("refusal", name) for name in self._judges}
         if self._runtime:
             questions[RUN] = _failure
         heard = []
@@ -326,10 +326,6 @@ class Trials:
         return lambda candidate: (
             all(map(candidate.refusal, refusing)) and fired == self._fired(self.loaded(candidate.proto), rules)
         )
-
-
-def _refusal(checker: str, candidate: Candidate) -> str | None:
-    return candidate.refusal(checker)
 
 
 def _plain(text: str) -> str:

@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rewriter.app.batch.jobs import all_opened, opened
+from rewriter.app.batch.jobs import OPTIMIZED, all_opened, opened
 from rewriter.app.batch.urls import STDOUT, is_remote, is_url
+from rewriter.app.batch.work import LEVELS
 from rewriter.app.cli.options import (
     EDITS,
     LONG,
@@ -37,13 +38,9 @@ from rewriter.core.errors import RewriterError
 from rewriter.workbench.style import Style, clean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rewriter.core.graph.model import Model
     from rewriter.core.language.rules import RuleSet
     from rewriter.workbench.surgery.finish import Checks, Surgery
     from rewriter.workbench.surgery.opened import Opened
-    from rewriter.workbench.surgery.split import Split
 
 
 @command(
@@ -61,8 +58,6 @@ def optimize(args: argparse.Namespace) -> int:
     `fix`. Without -o, --out or --in-place the result is NAME.optimized.onnx next to the input. In folders, *.optimized.onnx are
     skipped.
     """
-    from rewriter.app.batch.jobs import OPTIMIZED
-    from rewriter.app.batch.work import LEVELS
     from rewriter.app.cli.batch import write_results
 
     if not args.origins["select"].startswith("--"):  # the selection of a configuration is for repairs
@@ -245,14 +240,12 @@ def reduce(args: argparse.Namespace) -> int:
     from rewriter.trust.source.find import source_of
     from rewriter.workbench.surgery.reduction import reduced
 
-    source = opened(args.model)
-    targets(args, [source], [args.output])
-    rules = load(args.rules)
-    with limited(args):
+    def smaller(source: Opened, checks: Checks) -> Surgery:
         framework = source_of(source.read(), str(source.file), args.source)[0]
-        within = args.time_limit or LONG
-        done = reduced(source, args.keep, rules, framework=framework, seconds=within, checks=checks_of(args))
-        return deliver(args, source, done)
+        seconds = args.time_limit or LONG
+        return reduced(source, args.keep, load(args.rules), framework=framework, seconds=seconds, checks=checks)
+
+    return one_result(args, smaller)
 
 
 @command(
@@ -269,8 +262,6 @@ def undo(args: argparse.Namespace) -> int:
     rewrites, on the same input. After `fix --record full` the input is restored from the result; otherwise pass --original.
     Without FIRING the rewrites are listed.
     """
-    from pathlib import Path
-
     from rewriter.app.cli.selection import load
     from rewriter.app.report import run_lines
     from rewriter.trust.check_record import recorded_firings, undone
@@ -354,6 +345,8 @@ def split(args: argparse.Namespace) -> int:
     """Splits a model into parts that run one after the other. A tensor that a later part reads becomes an output of the part
     that computes it, and an input of the part that reads it. Each part has the constants that it reads.
     """
+    from shlex import join
+
     from rewriter.app.report.printout import Printout
     from rewriter.workbench.surgery import split as cut
 
@@ -372,24 +365,13 @@ def split(args: argparse.Namespace) -> int:
             targets(args, [source], list(map(str, places)))
             files = list(map(str, cut.write_parts(done.parts, places, force=args.force)))
     found = {"plan": done.plan, "notes": done.notes, "same": done.same, "joined": done.joined}
+    did = [*done.plan, *(["the parts run, and return the same values as the whole model"] if done.same else [])]
+    did += [f"`rewriter merge` joins them again with {join(done.joined)}"] if done.joined else []
     shown = Printout(
         lambda: {"input": source.name, **found, "output": files},
-        lambda style: _split_lines(source.name, args.output if files else None, done, style),
+        lambda style: _lines(source.name, args.output if files else None, did, done.notes, style),
     )
     return answer(args, shown)
-
-
-def _split_lines(name: str, output: str | None, done: Split, style: Style) -> Iterator[str]:
-    from shlex import join
-
-    where = " (dry run)" if output is None else f" -> {clean(output)}"
-    yield f"{style.paint('bold', clean(name))}{where}"
-    yield from (f"  {clean(line)}" for line in done.plan)
-    if done.same:
-        yield "  the parts run, and return the same values as the whole model"
-    if done.joined:
-        yield f"  `rewriter merge` joins them again with {clean(join(done.joined))}"
-    yield from (f"  {style.paint('dim', 'note')}: {clean(note)}" for note in done.notes)
 
 
 def _rules_of_cuts(args: argparse.Namespace) -> RuleSet | None:
@@ -418,8 +400,6 @@ def text(args: argparse.Namespace) -> int:
     with weights in FILE.data next to it and parts that have no text in FILE.rest.json; .json; .textproto. Converting back
     returns the same model. Without -o the text is printed, with the SHA-256 of weights.
     """
-    from pathlib import Path
-
     from rewriter.workbench.surgery import file_forms as forms
 
     printed = args.output in (None, STDOUT)
@@ -502,8 +482,6 @@ def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence
 
 def one_result(args: argparse.Namespace, make: Callable[[Opened, Checks], Surgery]) -> int:
     """Runs a command that makes one model of the model in `args.model`; returns 0."""
-    from rewriter.app.batch.jobs import opened
-
     source = opened(args.model)
     targets(args, [source], [args.output])
     with limited(args):
@@ -514,7 +492,12 @@ def deliver(args: argparse.Namespace, source: Opened, done: Surgery) -> int:
     """Writes one result and prints the changes; returns 0."""
     from rewriter.app.report.comparison_lines import comparison_lines
 
-    differences = _differences(source, done.model) if args.diff else []
+    differences = []
+    if args.diff:
+        from rewriter.trust.difference import compare
+
+        before = source.read()
+        differences = list(compare(before.sketch(), done.model.sketch(), before.folder, done.model.folder))
     written = _written(args, done)
     if args.format == "json" and args.output != STDOUT:
         found = {"did": done.did, "notes": done.notes, "same": done.same}
@@ -522,7 +505,8 @@ def deliver(args: argparse.Namespace, source: Opened, done: Surgery) -> int:
         return 0
     to_stderr = args.output == STDOUT and not args.dry_run
     style = style_of(sys.stderr if to_stderr else sys.stdout)
-    lines = list(_lines(source, done, written, style, is_dry=args.dry_run))
+    did = [*done.did, *(["runs, and computes the same"] if done.same else [])]
+    lines = list(_lines(source.name, next(iter(written), None), did, done.notes, style))
     if args.diff:
         lines += comparison_lines(source.name, str(args.output or "the result"), differences, style)
     for line in lines:
@@ -533,13 +517,12 @@ def deliver(args: argparse.Namespace, source: Opened, done: Surgery) -> int:
     return 0
 
 
-def _lines(source: Opened, done: Surgery, written: Sequence[str], style: Style, *, is_dry: bool) -> Iterator[str]:
-    where = f" -> {clean(written[0])}" if written else " (dry run)" if is_dry else ""
-    yield f"{style.paint('bold', clean(source.name))}{where}"
-    yield from (f"  {clean(line)}" for line in done.did)
-    if done.same:
-        yield "  runs, and computes the same"
-    yield from (f"  {style.paint('dim', 'note')}: {clean(note)}" for note in done.notes)
+def _lines(name: str, output: str | None, did: Sequence[str], notes: Sequence[str], style: Style) -> Iterator[str]:
+    """The changes of a model, and notes on them; `output` is None in a dry run."""
+    where = " (dry run)" if output is None else f" -> {clean(output)}"
+    yield f"{style.paint('bold', clean(name))}{where}"
+    yield from (f"  {clean(line)}" for line in did)
+    yield from (f"  {style.paint('dim', 'note')}: {clean(note)}" for note in notes)
 
 
 def _written(args: argparse.Namespace, done: Surgery) -> list[str]:
@@ -561,10 +544,3 @@ def _written(args: argparse.Namespace, done: Surgery) -> list[str]:
         else:
             upload(path, args.output, alone=False)
     return [args.output]
-
-
-def _differences(source: Opened, after: Model) -> list[Any]:
-    from rewriter.trust.difference import compare
-
-    before = source.read()
-    return list(compare(before.sketch(), after.sketch(), before.folder, after.folder))

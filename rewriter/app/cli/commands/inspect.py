@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,7 @@ from rewriter.app.cli.options import (
     limits_of,
     with_words,
 )
-from rewriter.app.cli.output import answer, print_message, style_of
+from rewriter.app.cli.output import answer, print_message
 from rewriter.core.errors import RewriterError
 from rewriter.core.record import replace
 from rewriter.workbench.style import Style, clean, counted
@@ -68,29 +67,19 @@ def show(args: argparse.Namespace) -> int:
     external data and metadata. Weights are counted, not read. For external data only the size is read. --modules adds a table
     with the cost of each module of the framework. --stats also reads the weights.
     """
-    from rewriter.app.report.printout import Printout
-    from rewriter.app.report.summary_lines import summary
+    from rewriter.app.report.summary_lines import summary, with_stats
     from rewriter.workbench.inspect.summary import summarise
 
     source = opened(args.model)
     costs = args.stats or args.modules
     nodes = args.nodes and not costs
     found = summary(replace(summarise(source.file, nodes=nodes), path=source.name), nodes=nodes)
-    if not costs:
-        return answer(args, found)
-    from rewriter.app.report.summary_lines import stats_lines, stats_object
-    from rewriter.workbench.inspect.model_stats import model_stats
+    if costs:
+        from rewriter.workbench.inspect.model_stats import model_stats
 
-    stats = model_stats(source.read(), args.static, weights=args.stats)
-    whole = Printout(
-        lambda: {**found.content(), "stats": stats_object(stats, args.depth, nodes=args.nodes)}, found.lines, found.hang
-    )
-    answer(args, whole)
-    if args.format != "json":
-        print()
-        for line in stats_lines(stats, args.depth, style_of(sys.stdout), nodes=args.nodes):
-            print(line)  # a table, whose lines stay whole
-    return 0
+        stats = model_stats(source.read(), args.static, weights=args.stats)
+        found = with_stats(found, stats, args.depth, nodes=args.nodes)
+    return answer(args, found)
 
 
 @command(
@@ -152,10 +141,9 @@ def _findings(source: Opened, args: argparse.Namespace) -> tuple[Model, list[Nod
     from rewriter.app.cli.batch import firings_of
     from rewriter.app.report.report_page import before_and_after
     from rewriter.core.engine.firing_audit import FiringAudit
-    from rewriter.core.engine.limits import Limits
     from rewriter.workbench.inspect.viewed_graph import NodeNote
 
-    firings, model = firings_of(source, args, FiringAudit(snapshots=MAX_PICTURES), Limits())
+    firings, model = firings_of(source, args, FiringAudit(snapshots=MAX_PICTURES))
     return model, [
         NodeNote(one.place, one.root, "finding", one.rule, one.title, before_and_after(one.snapshot) if one.snapshot else "")
         for one in firings
@@ -194,7 +182,6 @@ def picture(args: argparse.Namespace) -> int:
     from rewriter.app.cli.batch import firings_of
     from rewriter.app.findings import ENDINGS, picture_of_firing, picture_of_part
     from rewriter.core.engine.firing_audit import FiringAudit
-    from rewriter.core.engine.limits import Limits
     from rewriter.core.onnxfile.write import check_target, write_bytes
 
     ending = next((ending for ending in ENDINGS if args.output.lower().endswith(ending)), None)
@@ -208,7 +195,7 @@ def picture(args: argparse.Namespace) -> int:
         model.constant_inputs = args.constant_inputs
         text = picture_of_part(model, source.name, args.around, args.hops, ending, most=WHOLE)
     else:
-        firings, _ = firings_of(source, args, FiringAudit(snapshot_of=args.firing), Limits(firings=args.firing))
+        firings, _ = firings_of(source, args, FiringAudit(snapshot_of=args.firing), args.firing)
         if len(firings) < args.firing:
             there = f"there {'is' if len(firings) == 1 else 'are'} {counted(len(firings), 'firing')}"
             raise RewriterError(f"{source.name}: there is no firing {args.firing}; {there}; `rewriter check` lists them")

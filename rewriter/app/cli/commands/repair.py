@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from rewriter.app.batch import jobs
 from rewriter.app.cli.options import (
     MODEL,
     PATHS,
@@ -18,21 +20,19 @@ from rewriter.app.cli.options import (
     Option,
     command,
     like,
+    runtime_choice,
     with_words,
 )
-from rewriter.app.cli.output import answer, answer_json, print_line, print_message, style_of
+from rewriter.app.cli.output import answer, print_message
 from rewriter.core.errors import RewriterError
 from rewriter.core.record import replace
-from rewriter.workbench.style import Style, clean, counted
+from rewriter.workbench.style import clean, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from rewriter.app.batch.work import Outcome
-    from rewriter.core.language.rule import Rule
-    from rewriter.core.language.rules import RuleSet
     from rewriter.core.log import Firing
-    from rewriter.trust.plan_file import Document, Missing, Proposal
+    from rewriter.trust.plan_file import Proposal
 
 
 @command(
@@ -60,10 +60,9 @@ def fix(args: argparse.Namespace) -> int:
     """Repairs models. The input is modified only with --in-place. Without -o, --out or --in-place the result is NAME.fixed.onnx
     next to the input. In folders, *.fixed.onnx files count as results and are skipped. Hidden folders are not searched.
     """
-    from rewriter.app.batch.jobs import FIXED
     from rewriter.app.cli.batch import write_results
 
-    return write_results("fix", args, FIXED)
+    return write_results("fix", args, jobs.FIXED)
 
 
 @command(
@@ -89,16 +88,14 @@ def check(args: argparse.Namespace) -> int:
     known. Nothing is written. The exit code is 1 if a rule would fire, or if ONNX Runtime rejects a model. It is also 1 if a
     small model fails on all generated inputs, unless the inputs can be the cause.
     """
-    from rewriter.app.batch.jobs import find_models, unwritten
     from rewriter.app.cli.batch import run_batch
-    from rewriter.app.cli.options import runtime_choice
 
     if args.expect is not None and "{" not in args.expect and not os.path.isfile(args.expect):
         raise RewriterError(f"--expect {args.expect}: no such file")
-    jobs = unwritten(find_models(args.paths))
+    found = jobs.unwritten(jobs.find_models(args.paths))
     args.ask_runtime = runtime_choice(args.runtime)
-    args.moderate = len(jobs) > 1
-    return run_batch("check", jobs, args)
+    args.moderate = len(found) > 1
+    return run_batch("check", found, args)
 
 
 # Plans: the rewrites that `fix` would do, in a file that you edit and `apply` carries out.
@@ -123,9 +120,6 @@ def plan(args: argparse.Namespace) -> int:
     """Writes each rewrite that `fix` would do as a table of a TOML file, next to the change that it makes. Set `apply = false`
     to reject one. `rewriter apply` carries out the rest. The model is not changed.
     """
-    from pathlib import Path
-
-    from rewriter.app.batch.jobs import opened
     from rewriter.app.batch.planned_work import plan_of
     from rewriter.app.cli.batch import one_run
     from rewriter.core.onnxfile.write import check_target, write_bytes
@@ -134,7 +128,7 @@ def plan(args: argparse.Namespace) -> int:
     output = None if args.output in (None, "-") else Path(args.output)
     if output is not None:
         check_target(output, args.force)
-    file = opened(args.model, args.source)
+    file = jobs.opened(args.model, args.source)
     work, outcome, _ = one_run("fix", file, args, lambda work: replace(work, notes=replace(work.notes, detail=True)))
     assert outcome.log is not None
     document = plan_of(outcome, work, file, args.model, args.rules)
@@ -190,16 +184,14 @@ def apply(args: argparse.Namespace) -> int:
     changed since the plan was made. The exit code is 1 if an accepted rewrite did not happen although all rewrites before it in
     its chain did. It is also 1 if a rewrite that is not in the plan was ready to happen; that rewrite is not done.
     """
-    from pathlib import Path
-
-    from rewriter.app.batch import jobs
     from rewriter.app.batch.job import process
     from rewriter.app.batch.outcome_records import exit_code, model_record
     from rewriter.app.batch.planned_work import work_of
     from rewriter.app.batch.urls import is_remote, is_url, with_names
     from rewriter.app.batch.work import Checking, Writing
     from rewriter.app.cli.selection import load
-    from rewriter.app.report.printout import plain
+    from rewriter.app.report.printout import Printout, plain
+    from rewriter.app.report.terminal import applied_lines
     from rewriter.trust.plan_file import UNPLANNED, missing, read
 
     found = read(Path(args.plan))
@@ -218,33 +210,16 @@ def apply(args: argparse.Namespace) -> int:
     absent = [] if outcome.log is None else missing(found.proposals, outcome.log)
     unplanned = [] if outcome.log is None else [one for one in outcome.log.suppressed if one.reason == UNPLANNED]
     code = exit_code("fix", outcome) or int(bool(unplanned) or any(not one.because for one in absent))
-    if args.format == "json":
-        lost = [{"rewrite": one.proposal.number, "because": one.because} for one in absent]
-        record = plain(model_record("fix", outcome))
-        answer_json(args, {"exit_code": code, **record, "missing": lost})
-    elif not outcome.error:
-        for line in _applied(found, outcome, absent, style_of(sys.stdout)):
-            print_line(line)
+    lost = [{"rewrite": one.proposal.number, "because": one.because} for one in absent]
+    done, accepted = (outcome.path, str(outcome.output), outcome.log), sum(proposal.apply for proposal in found.proposals)
+    shown = Printout(
+        lambda: {"exit_code": code, **plain(model_record("fix", outcome)), "missing": lost},
+        lambda style: () if outcome.error else applied_lines(*done, accepted, absent, style),
+    )
+    answer(args, shown)
     if outcome.error:
         print_message(f"rewriter: error: {clean(with_names(outcome.error))}")
     return code
-
-
-def _applied(plan: Document, outcome: Outcome, absent: list[Missing], style: Style) -> Iterator[str]:
-    from rewriter.app.report.terminal import fix_lines
-
-    assert outcome.log is not None
-    accepted = sum(proposal.apply for proposal in plan.proposals)
-    done = f"{len(outcome.log.firings)} of {accepted} accepted rewrites -> {clean(str(outcome.output))}"
-    yield f"{style.paint('bold', clean(outcome.path))}: {done}"
-    yield from fix_lines(outcome.log, style)
-    for one in absent:
-        what = f"{one.proposal.number} {clean(one.proposal.rule)} at {clean(one.proposal.node)}"
-        if one.because:
-            before = ", ".join(map(str, one.because))
-            yield f"  {style.paint('dim', 'not done')} {what}: it follows {before}, which did not happen"
-        else:
-            yield f"  {style.paint('red', 'did not happen')} {what}"
 
 
 @command(
@@ -270,34 +245,25 @@ def why(args: argparse.Namespace) -> int:
     first. Places are examined before any rule has fired. A run of all selected rules then shows if this rule fires only after
     others, or too late. Nothing is written.
     """
-    from rewriter.app.batch.jobs import opened
-    from rewriter.app.cli.selection import target_names, wanted_files
+    from rewriter.app.chosen_rules import find_rule
+    from rewriter.app.cli.selection import choose, codes, load, target_names, wanted_files
     from rewriter.app.findings import explained
     from rewriter.app.report.rule_lines import when_asked
     from rewriter.app.report.why_lines import explanation
     from rewriter.core.language.rules import EVERY_TARGET
 
-    rule, rules = _explained_rule(args)
-    file = opened(args.model, args.source)
+    known = load(args.rules).with_settings(args.set)
+    rule = find_rule(args.rule, list(known))
+    select = [*(codes(args.select) or ["DEFAULT"]), rule.code]
+    rules = choose(args, known, select, codes(args.ignore), target_names(args))
+    file = jobs.opened(args.model, args.source)
     found, exporter, notes = explained(file.file, rule.code, rules, args.node, args.source, args.constant_inputs)
     named = not rule.guess and rule.path in wanted_files(args, [rule])
     if not (
         named or rule.default or (rule.header.on_target and not {EVERY_TARGET, *rule.targets}.isdisjoint(target_names(args)))
     ):
         notes.append(f"{rule.code} runs only {when_asked(rule)}")
-    configuration = args.configuration
-    for one in () if configuration is None else configuration.suppress:
-        if rule.code.startswith(one.rule) and (not one.patterns or configuration.fits(one.patterns, args.model)):
+    for one in args.configuration.suppress:
+        if rule.code.startswith(one.rule) and (not one.path or args.configuration.fits(one.path, args.model)):
             notes.append(f"{one.origin} suppresses {one.rule}" + (f" at {one.node}" if one.node else "") + f": {one.reason}")
     return answer(args, explanation(found, file.name, exporter, notes, args.limit))
-
-
-def _explained_rule(args: argparse.Namespace) -> tuple[Rule, RuleSet]:
-    """The rule, and all selected rules including it."""
-    from rewriter.app.chosen_rules import find_rule
-    from rewriter.app.cli.selection import choose, codes, load, target_names
-
-    known = load(args.rules).with_settings(args.set)
-    rule = find_rule(args.rule, list(known))
-    select = [*(codes(args.select) or ["DEFAULT"]), rule.code]
-    return rule, choose(args, known, select, codes(args.ignore), target_names(args))

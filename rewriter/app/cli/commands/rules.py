@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rewriter.app.batch.jobs import opened
 from rewriter.app.cli.options import (
     CONFIGURATION,
     RULE_PATHS,
@@ -14,10 +16,12 @@ from rewriter.app.cli.options import (
     Option,
     command,
     like,
+    runtime_choice,
     steps,
     with_words,
 )
 from rewriter.app.cli.output import answer, answer_json, print_line, print_message, print_page, progress, style_of
+from rewriter.app.cli.program import COMMANDS, make_parser
 from rewriter.core.errors import RewriterError, install
 from rewriter.workbench.style import clean, counted
 
@@ -52,13 +56,16 @@ def rules(args: argparse.Namespace) -> int:
     """
     from rewriter.app.cli.selection import read_rules, target_names
     from rewriter.app.report.rule_lines import HANG, MARKS, rule_object, rule_table
+    from rewriter.core.language.rules import targets_meant
     from rewriter.core.record import as_dict
     from rewriter.rule_tools.symptoms import find_answers
     from rewriter.trust.consumers.target_recipes import advice_on
 
     if args.packs:
         return _print_packs(args)
-    listed = _for_targets(_of_exporter(read_rules(args.rules), args.exporter), target_names(args))
+    listed = _of_exporter(read_rules(args.rules), args.exporter)
+    targets = targets_meant(target_names(args), listed)  # also rules that run only when selected
+    listed = [rule for rule in listed if not targets or not targets.isdisjoint(rule.targets)]
     answers = [] if args.symptom is None else find_answers(listed, args.symptom)
     advice = [] if args.symptom is None else advice_on(args.symptom)
     if advice:
@@ -117,18 +124,6 @@ def _of_exporter(rules: Sequence[Rule], name: str | None) -> Sequence[Rule]:
     return found
 
 
-def _for_targets(rules: Sequence[Rule], targets: Sequence[str]) -> Sequence[Rule]:
-    """The rules for one of the targets, also those that run only when selected; no target: all rules.
-
-    Raises:
-        RewriterError: no rule is for a target.
-    """
-    from rewriter.core.language.rules import targets_meant
-
-    meant = targets_meant(targets, rules)
-    return [rule for rule in rules if not meant or not meant.isdisjoint(rule.targets)]
-
-
 @command(
     "rule",
     "show one rule",
@@ -144,10 +139,8 @@ def rule(args: argparse.Namespace) -> int:
     from rewriter.app.report.rule_lines import rule_lines, rule_object, text_lines
 
     found = find_rule(args.code, read_rules(args.rules))
-    answer(args, Printout(lambda: rule_object(found), lambda style: rule_lines(found, style)))
-    for line in text_lines(found) if args.format != "json" else ():
-        print(line)
-    return 0
+    shown = Printout(lambda: rule_object(found), partial(rule_lines, found), table=lambda style: text_lines(found))
+    return answer(args, shown)
 
 
 @command(
@@ -180,7 +173,6 @@ def explain(args: argparse.Namespace) -> int:
 )
 def help(args: argparse.Namespace) -> int:
     """Explains a command (fix), a rule (MX001) or a message of the rule compiler (E103)."""
-    from rewriter.app.cli.program import COMMANDS, make_parser
     from rewriter.rule_tools import message_pages
 
     if args.word is None:
@@ -190,11 +182,11 @@ def help(args: argparse.Namespace) -> int:
     elif args.word.upper() in message_pages.message_pages():
         print_page(message_pages.explain(args.word))
     else:
-        _print_rule(args.word, COMMANDS)
+        _print_rule(args.word)
     return 0
 
 
-def _print_rule(word: str, commands: tuple[str, ...]) -> None:
+def _print_rule(word: str) -> None:
     from rewriter.app.cli.selection import read_rules
     from rewriter.app.report.rule_lines import rule_lines
     from rewriter.core.language.diagnostics import suggest
@@ -202,7 +194,7 @@ def _print_rule(word: str, commands: tuple[str, ...]) -> None:
     known = {rule.code: rule for rule in read_rules(None)}
     found = known.get(word.upper())
     if found is None:
-        near = suggest(word, commands) or suggest(word.upper(), known)
+        near = suggest(word, COMMANDS) or suggest(word.upper(), known)
         hint = f"did you mean {near}?" if near else "`rewriter help` lists the commands"
         raise RewriterError(f"{word!r} is no command, rule or message; {hint}")
     for line in rule_lines(found, style_of(sys.stdout)):
@@ -237,8 +229,6 @@ def new(args: argparse.Namespace) -> int:
     hand-made repair. The rule is run on the model, and its result is compared with the repair. Comments mark the guesses. If
     one rule is not enough, the codes of the others count on from CODE.
     """
-    from rewriter.app.batch.jobs import opened
-    from rewriter.app.cli.options import runtime_choice
     from rewriter.app.cli.selection import load
     from rewriter.core.onnxfile.write import check_target, write_bytes
 
@@ -249,28 +239,26 @@ def new(args: argparse.Namespace) -> int:
         check_target(target, force=False)
     source, code = opened(args.model), args.code.upper()
     runtime, rules = runtime_choice(args.runtime) != "no", load(args.rules)
-    outcome, missing = list[str](), list[str]()
     if args.repair is None:
         from rewriter.workbench.authoring.new_rule import new_rule
 
-        text = new_rule(source.read(), code, args.around, depth=args.depth, rules=rules, origin=source.name, runtime=runtime)
+        found = new_rule(source.read(), code, args.around, depth=args.depth, rules=rules, origin=source.name, runtime=runtime)
     else:
         from rewriter.workbench.authoring.rule_of_pair import rules_of_pair
 
         repair = opened(args.repair)
         models, origins = (source.read(), repair.read()), (source.name, repair.name)
         found = rules_of_pair(*models, code, depth=args.depth, rules=rules, origins=origins, runtime=runtime)
-        text, outcome, missing = found.text, found.outcome, found.missing
     if target is None:
-        print(text, end="")
+        print(found.text, end="")
     else:
-        write_bytes(target, text.encode(), force=False)
+        write_bytes(target, found.text.encode(), force=False)
         print_line(f"{clean(str(target))}: {code}")
-    for line in (*outcome, *(f"not reached: {line}" for line in missing)):
+    for line in (*found.outcome, *(f"not reached: {line}" for line in found.missing)):
         print_message(clean(line))
     if target is not None:
         print_message("fill in the places marked FILL IN, then run: rewriter test " + clean(str(target)))
-    return 1 if missing else 0
+    return 1 if found.missing else 0
 
 
 @command(
@@ -285,7 +273,6 @@ def new_pack(args: argparse.Namespace) -> int:
     example rule with tests and its verdict of `verify`, a test of the package, and a workflow for CI.
     """
     from rewriter.app.cli.commands.trials import verify
-    from rewriter.app.cli.program import make_parser
     from rewriter.trust.proof.onnx_runtime import installed
     from rewriter.workbench.authoring.new_pack import named, write_pack
 
@@ -320,15 +307,15 @@ def fmt(args: argparse.Namespace) -> int:
     files = find_rule_files(args.paths)
     with progress(len(files), "files") as display:
         for file in files:
+            error = ""
             try:
-                is_changed, error = _formatted(file, is_check=args.check), ""
+                if _formatted(file, is_check=args.check):
+                    changed += 1
+                    display.show(f"{'would format' if args.check else 'formatted'} {clean(file)}")
             except RewriterError as failure:
-                is_changed, error = False, str(failure)
+                error = str(failure)
+                failed += 1
                 print_message(error if error.startswith(file) else f"{clean(file)}:\n{error}")
-            if is_changed:
-                display.show(f"{'would format' if args.check else 'formatted'} {clean(file)}")
-            changed += is_changed
-            failed += bool(error)
             display.advance(failed=bool(error))
     print_message(f"{counted(len(files), 'file')}: {changed} {'to format' if args.check else 'formatted'}, {failed} failed")
     if failed:

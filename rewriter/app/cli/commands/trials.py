@@ -124,7 +124,6 @@ def _tell_failures(failed: Iterable[TestResult]) -> None:
 
 
 def _tell_difference(lines: Sequence[str]) -> None:
-
     style = style_of(sys.stdout)
     for line in lines:
         color = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
