@@ -415,6 +415,13 @@ WITNESSES = (
     Witness("TGT163", "opencv", "OpenCV 5.0.0", "two heads"),
     Witness("TGT164", "mnn", "MNN 3.6.1", "a length"),
     Witness("TGT165", "mnn", "MNN 3.6.1", "two operands"),
+    *(Witness(code, "mnn", "MNN 3.6.1", "an image of one pixel") for code in ("TGT166", "TGT167")),
+    *(Witness(code, "opencv", "OpenCV 4.14.0", "an image of one pixel") for code in ("TGT166", "TGT167")),
+    *(Witness(code, "opencv", "OpenCV 5.0.0", "an image of one pixel") for code in ("TGT166", "TGT167")),
+    *(
+        Witness(f"TGT{number}", "opencv", "OpenCV 5.0.0", "the mean of a group", (f"TGT{number - 25}",))
+        for number in range(168, 172)
+    ),
     *(Witness("TGT093", *consumer, "a tree of two comparisons") for consumer in WITH_TREES),
     *(
         Witness(code, *consumer, "three classes", ("TGT093", "TGT103", "TGT022"))
