@@ -422,6 +422,7 @@ WITNESSES = (
         Witness(f"TGT{number}", "opencv", "OpenCV 5.0.0", "the mean of a group", (f"TGT{number - 25}",))
         for number in range(168, 172)
     ),
+    Witness("TGT172", "mnn", "MNN 3.6.1", "two channels"),
     *(Witness("TGT093", *consumer, "a tree of two comparisons") for consumer in WITH_TREES),
     *(
         Witness(code, *consumer, "three classes", ("TGT093", "TGT103", "TGT022"))
