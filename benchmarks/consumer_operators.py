@@ -26,9 +26,12 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import TensorProto, numpy_helper
+
+sys.path.insert(0, str(Path(__file__).parent))
+
 from consumers import asked, fixed, is_worse
 from no_harm import cases as recorded_cases
-from onnx import TensorProto, numpy_helper
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model

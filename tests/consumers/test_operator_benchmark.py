@@ -18,11 +18,7 @@ pytestmark = pytest.mark.skipif(not onnx_runtime.installed(), reason="needs ONNX
 
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
-    sys.path.insert(0, str(BENCHMARK.parent))
-    try:
-        return program(BENCHMARK.with_name("consumer_operators.py"))
-    finally:
-        sys.path.remove(str(BENCHMARK.parent))
+    return program(BENCHMARK.with_name("consumer_operators.py"))
 
 
 def test_onnx_runtime_computes_its_own_cases(
