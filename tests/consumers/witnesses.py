@@ -260,6 +260,7 @@ WITNESSES = (
     Witness("TGT065", "mnn", "MNN 3.6.1", TRUTH),
     Witness("TGT065", "opencv", "OpenCV 4.14.0", TRUTH),
     Witness("TGT066", "mnn", "MNN 3.6.1", SLOPES),
+    Witness("TGT066", "ncnn", "ncnn 1.0.20261020", SLOPES),
     Witness("TGT066", "opencv", "OpenCV 4.14.0", SLOPES),
     Witness("TGT066", "opencv", "OpenCV 5.0.0", SLOPES),
     Witness("TGT066", "openvino", "OpenVINO 2026.4.1", SLOPES),
