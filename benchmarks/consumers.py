@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
@@ -31,11 +33,11 @@ SECONDS = 60
 HEAD = f"{'consumer':<22}{'models':>8}{'reads':>8}{'right':>8}{'--target':>10}{'--ask':>8}{'worse':>8}"
 
 
-def asked(consumer: Consumer, model: Path) -> Verdict:
-    """What the consumer makes of a model."""
+def asked(consumer: Consumer, model: Path, values: Mapping[str, Any] | None = None) -> Verdict:
+    """What the consumer makes of a model, with the values of its inputs and outputs or with inputs that are made up."""
     with budgeted(Budget(SECONDS)):
         try:
-            return ask(consumer, model)
+            return ask(consumer, model, values)
         except RewriterError as error:
             return Verdict(consumer.version, "silent", str(error))
 

@@ -158,6 +158,18 @@ HALVES = """
     r = Reshape(x, s)  y = Slice(r, b, e, a, t)
   }"""
 
+CONVOLVED_VOLUME = """
+  <ir_version: 8, opset_import: ["": 13]>
+  g (float[1,1,3,4,5] x) => (float[1,1,2,3,4] y) <float[1,1,2,2,2] w = {1, 2, -3, 4, 5, -6, 7, 8}, float[1] s = {2}, float[1] b = {1}> {
+    c = Conv<kernel_shape=[2,2,2]>(x, w)  y = InstanceNormalization(c, s, b)
+  }"""
+HALVES_TO_EVEN = """
+  <ir_version: 8, opset_import: ["": 13]>
+  g (float[3,4] x) => (float[3,4] y) <float half = {0.5}> { r = Round(x)  h = Mul(r, half)  y = Round(h) }"""
+LAST_OF_EACH = """
+  <ir_version: 8, opset_import: ["": 13]>
+  g (float[2,4] x) => (float[2,2] y) <int64[2,2] i = {-1, 2, 0, -4}> { y = GatherElements<axis=1>(x, i) }"""
+
 
 @record(frozen=True, slots=True)
 class Witness:
@@ -214,7 +226,6 @@ WITNESSES = (
     Witness("TGT007", "opencv", "OpenCV 4.6.0", "two of four, as attribute"),
     Witness("TGT007", "tract", "tract 0.23.9", "two of four, as attribute"),
     Witness("TGT008", "qnn", "QNN 2.7.0", "one is left"),
-    Witness("TGT013", "mnn", "MNN 3.6.1", NUMBER),
     Witness("TGT016", "opencv", "OpenCV 4.5.1", UNEVEN),
     Witness("TGT017", "mnn", "MNN 3.6.1", "AveragePool with more padding at the end"),
     Witness("TGT019", "onnxruntime", "onnxruntime 1.16.3", "the last window hangs over"),
@@ -249,6 +260,7 @@ WITNESSES = (
     Witness("TGT065", "mnn", "MNN 3.6.1", TRUTH),
     Witness("TGT065", "opencv", "OpenCV 4.14.0", TRUTH),
     Witness("TGT066", "mnn", "MNN 3.6.1", SLOPES),
+    Witness("TGT066", "ncnn", "ncnn 1.0.20261020", SLOPES),
     Witness("TGT066", "opencv", "OpenCV 4.14.0", SLOPES),
     Witness("TGT066", "opencv", "OpenCV 5.0.0", SLOPES),
     Witness("TGT066", "openvino", "OpenVINO 2026.4.1", SLOPES),
@@ -379,6 +391,39 @@ WITNESSES = (
     Witness("TGT138", "tract", "tract 0.23.9", LSTM_BACKWARDS),
     Witness("TGT139", "mnn", "MNN 3.6.1", RNN_BACKWARDS),
     Witness("TGT139", "tract", "tract 0.23.9", RNN_BACKWARDS),
+    Witness("TGT147", "opencv", "OpenCV 5.0.0", CONVOLVED_VOLUME),
+    Witness("TGT148", "opencv", "OpenCV 5.0.0", "twice as large"),
+    Witness("TGT148", "mnn", "MNN 3.6.1", "twice as large"),
+    Witness("TGT149", "opencv", "OpenCV 5.0.0", "seven rows"),
+    Witness("TGT150", "mnn", "MNN 3.6.1", "padding and strides of each axis"),
+    Witness("TGT151", "mnn", "MNN 3.6.1", "padding and strides of each axis"),
+    Witness("TGT152", "tract", "tract 0.23.9", "seven rows become three"),
+    Witness("TGT153", "mnn", "MNN 3.6.1", NUMBER),
+    Witness("TGT154", "mnn", "MNN 3.6.1", HALVES_TO_EVEN),
+    Witness("TGT155", "mnn", "MNN 3.6.1", "a threshold"),
+    Witness("TGT156", "openvino", "OpenVINO 2026.4.1", "features"),
+    Witness("TGT157", "mnn", "MNN 3.6.1", LAST_OF_EACH),
+    Witness("TGT158", "mnn", "MNN 3.6.1", "the last column"),
+    Witness("TGT159", "mnn", "MNN 3.6.1", "the last rows"),
+    Witness("TGT159", "opencv", "OpenCV 5.0.0", "the last rows"),
+    Witness("TGT159", "tract", "tract 0.23.9", "the last rows"),
+    Witness("TGT160", "tract", "tract 0.23.9", "the last row"),
+    Witness("TGT161", "mnn", "MNN 3.6.1", "every second place"),
+    Witness("TGT162", "opencv", "OpenCV 4.14.0", "five steps"),
+    Witness("TGT162", "opencv", "OpenCV 5.0.0", "five steps"),
+    Witness("TGT162", "tract", "tract 0.23.9", "five steps"),
+    Witness("TGT163", "opencv", "OpenCV 4.14.0", "two heads"),
+    Witness("TGT163", "opencv", "OpenCV 5.0.0", "two heads"),
+    Witness("TGT164", "mnn", "MNN 3.6.1", "a length"),
+    Witness("TGT165", "mnn", "MNN 3.6.1", "two operands"),
+    *(Witness(code, "mnn", "MNN 3.6.1", "an image of one pixel") for code in ("TGT166", "TGT167")),
+    *(Witness(code, "opencv", "OpenCV 4.14.0", "an image of one pixel") for code in ("TGT166", "TGT167")),
+    *(Witness(code, "opencv", "OpenCV 5.0.0", "an image of one pixel") for code in ("TGT166", "TGT167")),
+    *(
+        Witness(f"TGT{number}", "opencv", "OpenCV 5.0.0", "the mean of a group", (f"TGT{number - 25}",))
+        for number in range(168, 172)
+    ),
+    Witness("TGT172", "mnn", "MNN 3.6.1", "two channels"),
     *(Witness("TGT093", *consumer, "a tree of two comparisons") for consumer in WITH_TREES),
     *(
         Witness(code, *consumer, "three classes", ("TGT093", "TGT103", "TGT022"))

@@ -30,7 +30,7 @@ def run(path: str, feed: dict[str, Any], outputs: list[str]) -> list[Any]:
     module = MNN.nn.load_module_from_file(path, list(feed), outputs)
     values = []
     for value in feed.values():
-        value = np.ascontiguousarray(value, NARROWER.get(value.dtype.name, value.dtype))
+        value = np.asarray(value, NARROWER.get(value.dtype.name, value.dtype), order="C")
         values.append(expr.const(value, list(value.shape), expr.NCHW, TYPES[value.dtype.name]))
     found = module.onForward(values)
     return [expr.convert(value, expr.NCHW).read().copy() for value in found]

@@ -23,5 +23,5 @@ def run(net: Any, feed: dict[str, Any], outputs: list[str]) -> list[Any]:
     for name, value in feed.items():
         if value.dtype == np.bool_ or (is_old and value.dtype == np.int64):
             value = value.astype(np.int32 if value.dtype == np.int64 else np.uint8 if is_old else np.bool_)
-        net.setInput(np.ascontiguousarray(value), name)
+        net.setInput(np.asarray(value, order="C"), name)
     return list(net.forward(outputs))

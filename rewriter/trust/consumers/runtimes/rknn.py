@@ -34,7 +34,7 @@ def build(path: str, feed: dict[str, Any]) -> Any:
 
 
 def run(rknn: Any, feed: dict[str, Any], outputs: list[str]) -> list[Any]:
-    values = [np.ascontiguousarray(value) for value in feed.values()]
+    values = [np.asarray(value, order="C") for value in feed.values()]
     found = rknn.inference(inputs=values, data_format=["nchw"] * len(values))
     if found is None:
         raise RuntimeError("")

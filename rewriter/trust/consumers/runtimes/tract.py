@@ -22,7 +22,7 @@ def read(path: str, outputs: list[str]) -> tuple[str, list[str]]:
 
 def run(ready: tuple[str, list[str]], feed: dict[str, Any], outputs: list[str]) -> list[Any]:
     path, names = ready
-    values = [np.ascontiguousarray(feed[name]) for name in names]
+    values = [np.asarray(feed[name], order="C") for name in names]
     try:
         return _run(path, values, pins=False)
     except tract.TractError:

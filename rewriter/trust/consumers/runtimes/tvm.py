@@ -27,5 +27,5 @@ def read(path: str, outputs: list[str]) -> Any:
 
 def run(ready: tuple[Any, list[str]], feed: dict[str, Any], outputs: list[str]) -> list[Any]:
     machine, names = ready
-    found = machine["main"](*(tvm.runtime.tensor(np.ascontiguousarray(feed[name])) for name in names))
+    found = machine["main"](*(tvm.runtime.tensor(np.asarray(feed[name], order="C")) for name in names))
     return [value.numpy() for value in (found if len(outputs) > 1 else [found])]
