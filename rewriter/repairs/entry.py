@@ -23,6 +23,7 @@ HOMES: Mapping[str, tuple[str, str]] = {
     "unnamed_nodes": ("name_faults", "name_unnamed_nodes"),
     "odd_names": ("name_faults", "name_odd_parts"),
     "early_nodes": ("old_opsets", "raise_opset"),
+    "early_forms": ("old_opsets", "raise_opset_for_forms"),
     "branch_inputs": ("declarations", "read_around"),
     "old_nodes": ("old_opsets", "raise_old_opset"),
     "lost_opset": ("old_opsets", "import_opset"),

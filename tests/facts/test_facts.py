@@ -84,6 +84,12 @@ def test_a_broken_node_leaves_its_neighbours_alone() -> None:
     assert known.shape("b") == (2, 3, 1, 1)
 
 
+@pytest.mark.parametrize("op", ["Squeeze", "Unsqueeze"])
+def test_outputs_that_the_operator_does_not_have_are_unknown(op: str) -> None:
+    known = Known(f"g (float[2,1] x) => (y) {{ y, more = {op}<axes=[-1]>(x) }}", opset=11)
+    assert known.shape("more") is None
+
+
 def test_inference_is_believed_against_a_stale_declaration() -> None:
     known = Known("g (float[2,3] x) => (int64[7] y) { y = Relu(x) }")
     assert known.shape("y") == (2, 3)

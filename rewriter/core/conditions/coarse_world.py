@@ -14,7 +14,7 @@ from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, DType, Failure, OneOf, SomeOf, Stranger
 from rewriter.core.conditions.world import BODIES, Implementation, prepared
 from rewriter.core.language import ast, schema
-from rewriter.core.language.cache.operator_table import ANY, Table, begun, union
+from rewriter.core.language.cache.operator_table import ANY, Table, begun, form_at, union
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.functions import FUNCTIONS as DECLARED
 from rewriter.core.language.operator_traits import OLD_KERNELS, SETTLED
@@ -72,6 +72,20 @@ def no_early_nodes(census: Census, table: Table) -> bool:
     return True
 
 
+def no_early_forms(census: Census, table: Table) -> bool:
+    """Whether the opset has every operator with the attributes and the number of operands of the model's nodes."""
+    version = (census.imports or {"": 1}).get("")
+    return version is None or all(_has_form(kind, table, version) for kind in census.kinds if not kind.domain)
+
+
+def _has_form(kind: NodeKind, table: Table, version: int) -> bool:
+    form = form_at(table[kind.op], version) if kind.op in table else None
+    if form is None:
+        return True  # ONNX or this opset does not have the operator
+    _, most, names = form
+    return kind.attrs.keys() <= names and all(used <= most for _, used in kind.arities)
+
+
 def no_old_nodes(census: Census, table: Table) -> bool:
     """The opset is none of the old ones, or ONNX Runtime has its form of every operator."""
     version = (census.imports or {"": 1}).get("", SETTLED)
@@ -108,6 +122,7 @@ FAULT_IS_RULED_OUT: Mapping[str, Callable[[Census, Table], bool]] = {
     "unsorted_nodes": no_unsorted_nodes,
     "missing_imports": no_missing_imports,
     "early_nodes": no_early_nodes,
+    "early_forms": no_early_forms,
     "branch_inputs": no_branch_inputs,
     "old_nodes": no_old_nodes,
     "lost_opset": no_lost_opset,

@@ -25,16 +25,19 @@ from rewriter.core.record import record
 
 # Whether the nodes of a model would mean the same if it imported another version of a domain.
 
+_FLATTENED = frozenset({"Hardmax", "LogSoftmax", "Softmax"})
+"""Operators that saw a matrix, split at the axis, below opset 13."""
 
-def obstacle(context: RecordedGraph, domain: str, version: int) -> str:
-    """Why the model, as it is, cannot import another version of a domain; "" if it can."""
+
+def obstacle(context: RecordedGraph, domain: str, version: int, apart: Container[int] = ()) -> str:
+    """Why the model, as it is, cannot import another version of a domain; "" if it can. `apart`: ids of nodes to skip."""
     index = context.index
     was = index.scopes[0].opsets.get(domain, version)
     if index.graph.functions:
         return "the functions of the model are written for its opset"
     for scope in index.scopes:
         for node in index.nodes_of(scope) if was != version else ():
-            if operator_key(node)[0] == domain and _changes(context, node, domain, was, version):
+            if operator_key(node)[0] == domain and id(node) not in apart and _changes(context, node, domain, was, version):
                 what = f"{domain or 'opset'} {was} to {version}"
                 return f"from {what}, {node.op} {node_name(node)!r} would mean something else"
     return ""
@@ -52,7 +55,16 @@ def node_keeps_meaning(node: gs.Node, domain: str, first: int, then: int) -> boo
     """Whether a node means the same in two versions of its domain; element types are not looked at."""
     from rewriter.core.language.meaning import keeps_meaning
 
+    if not domain and node.op in _FLATTENED and node.attrs.get("axis") == -1 and min(first, then) < 13:
+        return True  # all axes before the last one became one axis, and the last one stayed
     return keeps_meaning(node.op, domain, node.attrs.keys(), used_count(node.inputs), used_count(node.outputs), first, then)
+
+
+def has_form(node: gs.Node, domain: str, version: int) -> bool:
+    """Whether a version has the operator with the node's attributes and number of operands; element types are not looked at."""
+    from rewriter.core.language.meaning import fits
+
+    return fits(node.op, domain, version, node.attrs.keys(), used_count(node.inputs), used_count(node.outputs))
 
 
 def takes_types(

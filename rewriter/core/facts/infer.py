@@ -308,7 +308,8 @@ def corrected(facts: NodeFacts, found: list[TensorType]) -> list[TensorType]:
     if correct is None:
         return found
     shapes = correct(facts, [known.shape for known in found])
-    return [known._replace(shape=shape) for known, shape in zip(found, shapes, strict=True)]
+    pairs = zip(found, shapes, strict=False)  # an invalid node may have more outputs than its operator
+    return [*(known._replace(shape=shape) for known, shape in pairs), *found[len(shapes) :]]
 
 
 def _pool(facts: NodeFacts, shapes: Shapes) -> Shapes:

@@ -230,6 +230,11 @@ _FAULTS = (
         "the opset is raised to the first that has them, if no other node means something else there",
     ),
     Fault(
+        "early_forms",
+        "nodes with attributes or operands that their operator does not have yet in the imported opset",
+        "the opset is raised to the first that has them, if no other node means something else there",
+    ),
+    Fault(
         "old_nodes",
         "nodes of opsets 1 to 6 whose operators ONNX Runtime runs only in a later form",
         "the opset is raised to 7, if no node that is valid there means something else",

@@ -8,7 +8,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
-from rewriter.core.conditions.graph_functions import node_keeps_meaning, obstacle, takes_types, used_count
+from rewriter.core.conditions.graph_functions import has_form, node_keeps_meaning, obstacle, takes_types
 from rewriter.core.graph.index import GraphIndex, operator_key
 from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.save import newest_import
@@ -144,10 +144,7 @@ def _onnx_nodes(context: Context) -> list[gs.Node]:
 
 
 def _has(context: Context, node: gs.Node, version: int) -> bool:
-    from rewriter.core.language.meaning import fits
-
-    fitting = fits(node.op, "", version, node.attrs.keys(), used_count(node.inputs), used_count(node.outputs))
-    return fitting and takes_types(context, node, "", version)
+    return has_form(node, "", version) and takes_types(context, node, "", version)
 
 
 # Nodes that the imported opset does not have yet: operators, or element types of operators, that came later.
@@ -172,12 +169,34 @@ def early_nodes(context: Context) -> list[str]:
 
 def raise_opset(rewriting: Rewriting) -> None:
     """Raises Refused if the results of the model would change, or if that is unknown."""
-    index = rewriting.index
-    version = max(first for _, first in _early(rewriting.context))
-    why = obstacle(rewriting.context, "", version)
-    if why:
-        raise Refused(why)
-    set_opset(index, rewriting.edits, index.scopes[0], "", version)
+    _raise_for(rewriting, [], list(_early_forms(rewriting.context)))
+
+
+def _raise_for(rewriting: Rewriting, *choices: list[tuple[gs.Node, int]]) -> None:
+    """Raises the opset for the operators and element types that it lacks, and for the first of these lists of nodes in a later
+    form that no other node hinders.
+
+    Raises Refused if there is none.
+    """
+    context, index = rewriting.context, rewriting.index
+    lacking = [first for _, first in _early(context)]
+    why = ""
+    for forms in choices:
+        version = max([*lacking, *(first for _, first in forms)])
+        hindrance = _hindrance(context, forms, version)
+        if not hindrance:
+            set_opset(index, rewriting.edits, index.scopes[0], "", version)
+            return
+        why = why or hindrance
+    raise Refused(why)
+
+
+def _hindrance(context: Context, forms: list[tuple[gs.Node, int]], version: int) -> str:
+    """Why the opset cannot be raised to a version that has these forms; "" if it can."""
+    for node, first in forms:
+        if not node_keeps_meaning(node, "", first, version):
+            return f"{node.op} {node_name(node)!r} has another meaning at opset {first} than at {version}"
+    return obstacle(context, "", version, {id(node) for node, _ in forms})
 
 
 def _early(context: Context) -> Iterator[tuple[gs.Node, int]]:
@@ -199,6 +218,33 @@ def _early(context: Context) -> Iterator[tuple[gs.Node, int]]:
                 continue  # a deprecated operator is one that this opset has: a later one of its name means something else
             first = _first(context, node, now)
             if first is not None and first > now:
+                yield node, first
+
+
+# Nodes in a form that the imported opset does not have yet: with attributes or operands that its version of the operator lacks.
+#
+# Such a model was written for a later opset, and its import was lowered. It is raised as above. Rules for single nodes come
+# first: most of these forms can be said in the older opset.
+
+
+def early_forms(context: Context) -> list[str]:
+    return [node_name(node) for node, _ in _early_forms(context)]
+
+
+def raise_opset_for_forms(rewriting: Rewriting) -> None:
+    """Raises Refused if the results of the model would change, or if that is unknown."""
+    _raise_for(rewriting, list(_early_forms(rewriting.context)))
+
+
+def _early_forms(context: Context) -> Iterator[tuple[gs.Node, int]]:
+    """Nodes of ONNX's own operators whose form the model's opset lacks, each with the first opset that has it."""
+    now = context.index.scopes[0].opsets.get("")
+    if now is None:
+        return
+    for node in _onnx_nodes(context):
+        if schema.exists(node.op, "", now) and not has_form(node, "", now):
+            first = _first(context, node, now)
+            if first is not None:
                 yield node, first
 
 

@@ -97,6 +97,12 @@ def begun(entry: Entry, version: int) -> bool:
     return entry[4][0][0] <= version or any(since <= version for since, _ in entry[4])
 
 
+def form_at(entry: Entry, version: int) -> Form | None:
+    """The operator's form at that opset; None if ONNX does not have the operator yet, or no more."""
+    usable = [is_usable for since, is_usable in entry[4] if since <= version]
+    return entry[3][sum(usable) - 1] if usable and usable[-1] else None
+
+
 def _outputs(op: str) -> tuple[tuple[Output, ...], bool]:
     from rewriter.core.language import schema
 
