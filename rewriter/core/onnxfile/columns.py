@@ -296,7 +296,7 @@ def _present_entries(column: Column) -> Column:
 
 
 def distinct(numbers: IntArray) -> IntArray:
-    """Each of some numbers from 0 on once, in their order. The first call of `numpy.unique` imports `numpy.ma`."""
+    """The distinct numbers, which are not negative, in ascending order. `numpy.unique` would also import `numpy.ma`."""
     ordered = np.sort(numbers)
     return ordered[np.diff(ordered, prepend=-1) > 0]
 

@@ -148,8 +148,8 @@ REFUSALS = frozenset({"NotImplemented", "InvalidGraph"})
 
 _ANY_SHAPE: tuple[tuple[int, ...], ...] = ((1, 1, 1),)
 SAYS_AT_RUN = {"GRU": _ANY_SHAPE, "LSTM": _ANY_SHAPE, "ScatterElements": _ANY_SHAPE, "ScatterND": ((1,), (1, 1), (1,))}
-"""Operators with a kernel that loads for every floating-point type, and rejects some types only when it runs: with shapes of
-operands for such a run, the last one also for all further operands. They matter only to a kernel that looks at the type last.
+"""Operators with a kernel that loads for every floating-point type, and rejects some types only when it runs. Each has the
+shapes of its operands in such a run. The last shape is also that of all further operands.
 """
 AT_RUN = ("does not support", "data type is not supported")
 AT_LOAD = ("Failed to construct locale",)
