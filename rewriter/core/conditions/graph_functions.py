@@ -17,7 +17,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.index import operator_key
 from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.metadata import node_texts
-from rewriter.core.graph.values import constant_array
+from rewriter.core.graph.values import constant_array, used_count
 from rewriter.core.language import schema
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.operator_traits import SPREADING, having, of_form, traits
@@ -64,7 +64,7 @@ def has_form(node: gs.Node, domain: str, version: int) -> bool:
     """Whether a version has the operator with the node's attributes and number of operands; element types are not looked at."""
     from rewriter.core.language.meaning import fits
 
-    return fits(node.op, domain, version, node.attrs.keys(), used_count(node.inputs), used_count(node.outputs))
+    return fits(node.op, domain, version, tuple(node.attrs), used_count(node.inputs), used_count(node.outputs))
 
 
 def takes_types(
@@ -79,10 +79,6 @@ def takes_types(
         for position, tensor in enumerate(tensors)
         if tensor.name and (dtype := context.facts.dtype(tensor)) is not None
     )
-
-
-def used_count(tensors: list[gs.Tensor]) -> int:
-    return max((position for position, tensor in enumerate(tensors, 1) if tensor.name), default=0)
 
 
 # Functions of expressions that ask the graph or the model.

@@ -143,6 +143,11 @@ class Node(gs.Node):  # type: ignore[misc]
         return self.attrs if self._loaded is None else self._loaded
 
     @property
+    def is_unread(self) -> bool:
+        """Whether its attributes are as in its message, and were not read yet."""
+        return self._attrs is None
+
+    @property
     def bodies(self) -> Mapping[str, gs.Graph]:
         """Subgraphs by attribute name, without converting other attributes."""
         if self._attrs is None:

@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -338,6 +338,14 @@ def plain_dim(dim: Any) -> Dim:
     if isinstance(dim, (int, np.integer)):
         return int(dim)
     return dim or None if isinstance(dim, str) else None
+
+
+def used_count(tensors: Sequence[gs.Tensor]) -> int:
+    """Number of operands or outputs of a node, without omitted ones at the end."""
+    count = len(tensors)
+    while count and not tensors[count - 1].name:
+        count -= 1
+    return count
 
 
 def elem_type(tensor: gs.Tensor) -> int | None:

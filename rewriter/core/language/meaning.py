@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 
 from rewriter.core.language import schema
@@ -81,7 +81,8 @@ def _same(op: str, domain: str, first: int, then: int, written: frozenset[str], 
     return all(fits(op, domain, version, written, inputs, outputs) for version in (first, then))
 
 
-def fits(op: str, domain: str, version: int, written: Collection[str], inputs: int, outputs: int) -> bool:
+@lru_cache(maxsize=1 << 12)
+def fits(op: str, domain: str, version: int, written: tuple[str, ...] | frozenset[str], inputs: int, outputs: int) -> bool:
     """Whether a version has the operator with these attributes and so many operands; element types are not looked at."""
     found = schema.schema(op, domain, version)
     if found is None or found.deprecated or any(name not in found.attributes for name in written):
@@ -90,6 +91,16 @@ def fits(op: str, domain: str, version: int, written: Collection[str], inputs: i
         return False
     most, widest = found.max_inputs, found.max_outputs
     return found.min_inputs <= inputs and (most is None or inputs <= most) and (widest is None or outputs <= widest)
+
+
+@cache
+def has_later_form(op: str, version: int) -> bool:
+    """Whether a later version of one of ONNX's own operators has other attributes, or another number of operands or outputs."""
+    now = schema.schema(op, "", version)
+    versions = [one for one in schema.history(op, "") if not one.deprecated and (one is now or one.since > version)]
+    attributes = ({(name, attribute.required) for name, attribute in one.attributes.items()} for one in versions)
+    numbers = ((one.min_inputs, one.max_inputs, one.max_outputs) for one in versions)
+    return len(set(zip(map(frozenset, attributes), numbers, strict=True))) > 1
 
 
 @cache

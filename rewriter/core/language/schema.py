@@ -296,6 +296,14 @@ def computed_default(op: str, domain: str, name: str) -> str | None:
     return traits(op).prose.get(name) if not normal(domain) else None
 
 
+@cache
+def has_default(op: str, domain: str, name: str) -> bool:
+    """Whether any version of an operator has a value for an attribute that is not written."""
+    if computed_default(op, domain, name) is not None or ((op, name) in _BEFORE and not normal(domain)):
+        return True
+    return any(name in one.attributes and one.attributes[name].default is not None for one in history(op, domain))
+
+
 def is_commutative(op: str, domain: str = "") -> bool:
     """Whether an operator's operands are tried in every order."""
     return op in COMMUTATIVE and not normal(domain)

@@ -19,6 +19,7 @@ from rewriter.core.conditions.fields import effective
 from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Symbol, compare
 from rewriter.core.graph.scopes import OpKey, operator_key
+from rewriter.core.graph.values import used_count
 from rewriter.core.language import schema
 from rewriter.core.language.pattern import ANY_OPERATOR, ORDERED_ABOVE, PatternNode, is_run
 
@@ -128,7 +129,7 @@ def fits(
     def by_itself(r: Registers, context: Context) -> str | None:
         operands = r[listed] = r[number].inputs
         count = len(operands)
-        if count < least or (most is not None and count > most and operand_count(operands) > most):
+        if count < least or (most is not None and count > most and used_count(operands) > most):
             return "operands"
         return None
 
@@ -146,7 +147,7 @@ def fits(
             return "scope"
         operands = r[listed] = found.inputs
         count = len(operands)
-        if count < least or (most is not None and count > most and operand_count(operands) > most):
+        if count < least or (most is not None and count > most and used_count(operands) > most):
             return "operands"
         return None
 
@@ -234,14 +235,6 @@ def equals(number: int, name: str, plain: Any, value: Value) -> Question:
 
 
 # --- operands --------------------------------------------------------------------------------------------------------------
-
-
-def operand_count(operands: Sequence[gs.Tensor]) -> int:
-    """Number of operands without trailing omitted ones."""
-    count = len(operands)
-    while count and not operands[count - 1].name:
-        count -= 1
-    return count
 
 
 def all_there(listed: int, wanted: Sequence[Wanted]) -> Question:
@@ -436,7 +429,7 @@ def shares(number: int, node: PatternNode, wanted: Sequence[Wanted]) -> Ways:
     last = len(inputs) - 1
 
     def ways(r: Registers, context: Context) -> Iterator[list[Any]]:
-        operands = list(r[number].inputs[: operand_count(r[number].inputs)])
+        operands = list(r[number].inputs[: used_count(r[number].inputs)])
         count = len(operands)
 
         def can_be(at: int, tensor: gs.Tensor) -> bool:

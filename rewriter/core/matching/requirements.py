@@ -1,27 +1,28 @@
-"""The operators and element types that a model must have for a rule to fire. A rule whose needs are not met is not tried
-anywhere.
+"""The operators, attributes and element types that a model must have for a rule to fire. A rule whose needs are not met is not
+tried anywhere.
 
-Most rules of a large set are about operators or element types that a model does not have. Checking this once for the model
-costs much less than checking it at each node. `rewriter.core.matching` lists the questions before and after this one.
+Most rules of a large set are about something that a model does not have. Checking this once for the model costs much less than
+checking it at each node. `rewriter.core.matching` lists the questions before and after this one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from typing import Any
 
 import onnx_graphsurgeon as gs
 
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.objects import Function, Graph
+from rewriter.core.graph.objects import Function, Graph, Node
+from rewriter.core.graph.scopes import NodesByOperator
 from rewriter.core.graph.values import Variable, elem_type
 from rewriter.core.language import ast
-from rewriter.core.language.claims import TRUE, Branch, Claim, TermNames, claims_of, normal
+from rewriter.core.language.claims import TRUE, Branch, Claim, Term, TermNames, claims_of, normal
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.operator_traits import FLOAT_WITHOUT, TYPED, of_type, traits
 from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, operator_names
-from rewriter.core.language.schema import latest_opset, registered_at
+from rewriter.core.language.schema import has_default, latest_opset, registered_at
 from rewriter.core.language.walk import walk
 from rewriter.core.record import record
 
@@ -31,6 +32,38 @@ _PLAIN = {DTYPES[name] for name in ("float", "int64", "bool", "string")}  # the 
 _TYPED_BY_ATTRIBUTE = of_type("value", *TYPED) | {"Constant"}
 
 
+DtypeNeeds = tuple[tuple[frozenset[int], ...], ...]
+"""The alternatives of a condition. Of each set of an alternative, the model must have an element type."""
+
+LARGEST_SEARCHED = 1 << 12
+"""Bytes of a node up to which they are searched for the name of an attribute. Of larger nodes the attributes are read."""
+
+
+class WrittenAttributes:
+    """The attributes that the nodes of an operator have. Each answer is found when it is first needed."""
+
+    def __init__(self, nodes: NodesByOperator) -> None:
+        self._nodes = nodes
+        self._known: dict[tuple[OpKey, str], bool] = {}
+
+    def has(self, ops: frozenset[OpKey], name: str) -> bool:
+        """Whether a node of one of these operators may have the attribute."""
+        return any(self._of(op, name) for op in (self._nodes.keys if ops is ANY_OPERATOR else ops))
+
+    def _of(self, op: OpKey, name: str) -> bool:
+        found = self._known.get((op, name))
+        if found is None:
+            found = self._known[op, name] = any(_may_have(node, name, name.encode()) for node in self._nodes.of(op))
+        return found
+
+
+def _may_have(node: gs.Node, name: str, written: bytes) -> bool:
+    """Whether a node may have an attribute; attributes that were not read are not read for this, since that takes longer."""
+    if isinstance(node, Node) and node.is_unread and len(node.data or b"") <= LARGEST_SEARCHED:
+        return written in (node.data or b"")
+    return name in node.attrs
+
+
 @record(frozen=True, slots=True)
 class Inventory:
     """The contents of a model.
@@ -38,10 +71,14 @@ class Inventory:
     Attributes:
         ops: operators by (domain, name).
         dtypes: element types that its tensors can have; None if they cannot be determined.
+        attributes: of its nodes.
+        made_attributes: names of attributes that rules may add.
     """
 
     ops: frozenset[OpKey]
     dtypes: frozenset[int] | None
+    attributes: WrittenAttributes
+    made_attributes: frozenset[str] = frozenset()
 
 
 def take_inventory(index: GraphIndex) -> Inventory:
@@ -50,7 +87,7 @@ def take_inventory(index: GraphIndex) -> Inventory:
     for scope in index.scopes:
         for domain, version in scope.opsets.items():
             versions[domain] = max(version, versions.get(domain, 1))
-    return Inventory(frozenset(index.by_operator.keys), _dtypes(index, versions))
+    return Inventory(frozenset(index.by_operator.keys), _dtypes(index, versions), WrittenAttributes(index.by_operator))
 
 
 def _dtypes(index: GraphIndex, versions: Mapping[str, int]) -> frozenset[int] | None:
@@ -132,84 +169,122 @@ def _constant_type(attributes: Mapping[str, Any]) -> int | None:
     return None
 
 
-def needed_dtypes(rule: ast.Rule) -> list[frozenset[int]]:
-    """Sets of element types. The model must have a type of each set for the rule to fire anywhere."""
-    found: list[frozenset[int]] = []
+def needed_dtypes(rule: ast.Rule) -> list[DtypeNeeds]:
+    """The element types that a model must have for the rule to fire anywhere, by condition."""
+    found: list[DtypeNeeds] = []
     for part in walk(rule.match):
         if isinstance(part, ast.TypePattern) and part.dtype is not None:
-            found.append(frozenset({DTYPES[part.dtype]}))
+            found.append(((frozenset({DTYPES[part.dtype]}),),))
     names = TermNames("", lets={let.name: let.value for let in rule.lets})
     for where in rule.wheres:
         found += _of_branches(claims_of(names.term(where.condition)))
     return found
 
 
-def _of_branches(branches: list[Branch]) -> list[frozenset[int]]:
-    """Sets of element types. One type of each set is needed in every alternative."""
-    each = [[types for claim in branch if (types := _types(claim))] for branch in branches]
-    if len(each) == 1:
-        return each[0]
-    return [frozenset().union(*[min(types, key=len) for types in each])] if all(each) else []
+def _of_branches(branches: list[Branch]) -> list[DtypeNeeds]:
+    """The needs of a condition; none if one of its alternatives has none."""
+    each = tuple(tuple(types for claim in branch for types in _types(claim)) for branch in branches)
+    return [each] if all(each) else []
 
 
-def _types(claim: Claim) -> frozenset[int] | None:
-    """The element types that `dtype(x) == t`, `dtype(x) in [t, u]`, or one of these of any item, leaves; None for all else."""
+def _types(claim: Claim) -> list[frozenset[int]]:
+    """The element types that `dtype(x) == t`, `dtype(x) in [t, u]`, `is_declared(x, t)`, or one of these of any item, leaves;
+    none for all else.
+    """
     if claim.maybe:
-        return None
-    if isinstance(claim.term, tuple) and claim.term[0] == "any in" and claim.domain == TRUE:
-        return min(_of_branches(claims_of(claim.term[2])), key=len, default=None)
+        return []
+    head = claim.term[0] if isinstance(claim.term, tuple) else ""
+    if head == "any in" and claim.domain == TRUE:
+        each = _of_branches(claims_of(claim.term[2]))
+        return [frozenset().union(*(min(types, key=len) for types in need)) for need in each]
+    if head == "is_declared" and claim.domain == TRUE:
+        return _elements(claim.term[2:])
     found = normal(claim)
-    if isinstance(found, bool) or found.domain.only is None or not isinstance(found.term, tuple) or found.term[0] != "dtype":
-        return None
-    elements = [value for value in found.domain.only if isinstance(value, tuple) and value[0] == "element"]
-    return frozenset(DTYPES[name] for _, name in elements) if len(elements) == len(found.domain.only) else None
+    if isinstance(found, bool) or found.domain.only is None or not isinstance(found.term, tuple):
+        return []
+    return _elements(found.domain.only) if found.term[0] in ("dtype", "declared_dtype") else []
+
+
+def _elements(values: Collection[Term]) -> list[frozenset[int]]:
+    """The set of these element types; none if one of the values is something else."""
+    names = [value[1] for value in values if isinstance(value, tuple) and value[0] == "element"]
+    return [frozenset(map(DTYPES.__getitem__, names))] if len(names) == len(values) else []
 
 
 @record(frozen=True, slots=True)
 class Needs:
-    """The needs of one rule, and the operators and element types that it may add to a model."""
+    """The needs of one rule, and what it may add to a model.
+
+    Attributes:
+        ops: of each set, the model must have an operator.
+        attributes: attributes that a node of one of the operators must have.
+        dtypes: by condition.
+        made_ops, made_attributes, made_dtypes: what its rewrites may add; None for element types that are not known.
+    """
 
     ops: tuple[frozenset[OpKey], ...]
-    dtypes: tuple[frozenset[int], ...]
+    attributes: tuple[tuple[frozenset[OpKey], str], ...]
+    dtypes: tuple[DtypeNeeds, ...]
     made_ops: frozenset[OpKey]
+    made_attributes: frozenset[str]
     made_dtypes: frozenset[int] | None
 
     def are_fulfilled_in(self, inventory: Inventory) -> bool:
         if any(map(inventory.ops.isdisjoint, self.ops)):
             return False
-        return inventory.dtypes is None or all(types & inventory.dtypes for types in self.dtypes)
+        known = inventory.dtypes
+        if known is not None and not all(
+            any(not any(map(known.isdisjoint, alternative)) for alternative in need) for need in self.dtypes
+        ):
+            return False
+        made, written = inventory.made_attributes, inventory.attributes
+        return all(name in made or written.has(ops, name) for ops, name in self.attributes)
 
     def added(self, inventory: Inventory) -> Inventory:
         """The inventory of a model in which the rule has fired; the same one if it adds nothing."""
         ops, dtypes = inventory.ops | self.made_ops, inventory.dtypes
+        attributes = inventory.made_attributes | self.made_attributes
         if dtypes is not None:
             dtypes = None if self.made_dtypes is None else dtypes | self.made_dtypes
-        return inventory if (ops, dtypes) == (inventory.ops, inventory.dtypes) else Inventory(ops, dtypes)
+        grown = Inventory(ops, dtypes, inventory.attributes, attributes)
+        return inventory if grown == inventory else grown
 
 
 def needs(rule: ast.Rule, pattern: Pattern | None, parameter_values: Mapping[str, Any]) -> Needs:
     """The needs and products of a compiled rule. `parameter_values` are the values of its parameters."""
     ops: set[OpKey] = set()
     dtypes: set[int] | None = set()
+    attributes: set[str] = set()
     lets = {let.name: let.value for let in rule.lets}
     for part in walk(rule.rewrites):
         new_dtypes: frozenset[int] | None = frozenset()
         if isinstance(part, ast.Build):
             domain, op = operator_names(part.op, parameter_values)
             ops.add((domain, op))
+            attributes.update(item.name for item in part.attrs if isinstance(item, ast.AttrSet))
             new_dtypes = _built_types(op, domain, part, lets)
         elif isinstance(part, ast.Constant):
             new_dtypes = frozenset({DTYPES[part.dtype]} if part.dtype else _PLAIN)
         elif isinstance(part, ast.Edit):
+            attributes.add(part.place.field or "")
             new_dtypes = _edited(part, ops, lets)
         dtypes = None if dtypes is None or new_dtypes is None else dtypes | new_dtypes
-    wanted = () if pattern is None else tuple(node.ops for node in pattern.nodes if node.ops is not ANY_OPERATOR)
+    nodes = () if pattern is None else pattern.nodes
     return Needs(
-        wanted,
+        tuple(node.ops for node in nodes if node.ops is not ANY_OPERATOR),
+        tuple((node.ops, attr.name) for node in nodes for attr in node.source.attrs if _has_to_be_written(attr, node.ops)),
         tuple(needed_dtypes(rule)),
         frozenset(ops),
+        frozenset(attributes),
         None if dtypes is None else frozenset(dtypes),
     )
+
+
+def _has_to_be_written(attr: ast.AttrPattern, ops: frozenset[OpKey]) -> bool:
+    """Whether a node of these operators matches only if it has the attribute: no version has a default for it."""
+    if attr.mode == "equals":
+        return ops is not ANY_OPERATOR and not any(has_default(op, domain, attr.name) for domain, op in ops)
+    return attr.mode == "present"
 
 
 def _built_types(op: str, domain: str, build: ast.Build, lets: Mapping[str, ast.Expr]) -> frozenset[int] | None:

@@ -14,6 +14,7 @@ from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.save import newest_import
 from rewriter.core.graph.values import elem_type
 from rewriter.core.language import schema
+from rewriter.core.language.meaning import has_later_form
 from rewriter.core.language.operator_traits import OLD_KERNELS, SETTLED, of_type
 from rewriter.core.rewriting.model_edits import set_opset
 from rewriter.core.rewriting.transaction import Refused, Rewriting
@@ -139,8 +140,9 @@ def _format(context: Context) -> int:
 def _onnx_nodes(context: Context) -> list[gs.Node]:
     """The nodes of ONNX's own operators, those aside that ONNX never had."""
     index = context.index
+    ops = {key for key in index.by_operator.keys if not key[0] and schema.history(key[1], "")}
     nodes = (node for scope in index.scopes if not scope.is_function for node in index.nodes_of(scope))
-    return [node for node in nodes if not operator_key(node)[0] and schema.history(node.op, "")]
+    return [node for node in nodes if operator_key(node) in ops]
 
 
 def _has(context: Context, node: gs.Node, version: int) -> bool:
@@ -241,8 +243,10 @@ def _early_forms(context: Context) -> Iterator[tuple[gs.Node, int]]:
     now = context.index.scopes[0].opsets.get("")
     if now is None:
         return
-    for node in _onnx_nodes(context):
-        if schema.exists(node.op, "", now) and not has_form(node, "", now):
+    keys = context.index.by_operator.keys
+    ops = {op for domain, op in keys if not domain and schema.exists(op, "", now) and has_later_form(op, now)}
+    for node in _onnx_nodes(context) if ops else ():
+        if node.op in ops and not has_form(node, "", now):
             first = _first(context, node, now)
             if first is not None:
                 yield node, first

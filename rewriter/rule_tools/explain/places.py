@@ -19,12 +19,13 @@ from rewriter.core.engine.firing import Fired, Tracer
 from rewriter.core.engine.recorder import Recorder
 from rewriter.core.graph.index import operator_key
 from rewriter.core.graph.message_text import node_name
+from rewriter.core.graph.values import used_count
 from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.pattern import Made, PatternNode, is_run
 from rewriter.core.log import Change, Condition, Log
 from rewriter.core.matching.pattern_program import Place, interface_matches
-from rewriter.core.matching.questions import Registers, is_same, operand_count
+from rewriter.core.matching.questions import Registers, is_same
 from rewriter.core.record import record
 
 # The records of explanations: facts about a rule that fires in a model, or does not.
@@ -225,7 +226,7 @@ class Reasons:
         if reason == "no way":
             single = next(i for i, operand in enumerate(pattern.inputs) if not is_run(operand))
             span = source.inputs[single].span
-            operands = node.inputs[: operand_count(node.inputs)]
+            operands = node.inputs[: used_count(node.inputs)]
             return "operand", (10, f"`{self._rule.words(span)}` among the operands", _names(operands), span)
         return self._of_operands(pattern, r[place.listed])
 
