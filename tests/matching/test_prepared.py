@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import onnx
+import onnx_graphsurgeon as gs
 import pytest
 
-from rewriter.core.engine.compile import MOST_PLANS, Prepared, prepared
+from rewriter.core.engine.compile import MOST_PLANS, PhasePlan, Prepared, prepared
 from rewriter.core.errors import RewriterError
-from rewriter.core.matching.requirements import Inventory
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.model import Model
+from rewriter.core.graph.scopes import NodesByOperator
+from rewriter.core.matching.requirements import Inventory, WrittenAttributes, take_inventory
 from tests.engine.helpers import rule_set
 
 RULES = rule_set(
@@ -17,10 +24,26 @@ RULES = rule_set(
 )
 
 
-def codes(made: Prepared, *ops: str) -> list[str]:
-    inventory = Inventory(frozenset(("", op) for op in ops), None)
-    plans = made.plans(RULES.rules[:3], inventory)
+class Axes(WrittenAttributes):
+    """Every operator has an attribute `axis`, and no other one."""
+
+    def __init__(self) -> None:
+        super().__init__(NodesByOperator(()))
+
+    def has(self, ops: frozenset[tuple[str, str]], name: str) -> bool:
+        return name == "axis"
+
+
+def inventory_of(*ops: str, dtypes: frozenset[int] | None = None) -> Inventory:
+    return Inventory(frozenset(("", op) for op in ops), dtypes, Axes())
+
+
+def tried(plans: list[PhasePlan]) -> list[str]:
     return sorted({rule.code for plan in plans for rules in plan.by_root.values() for rule in rules})
+
+
+def codes(made: Prepared, *ops: str) -> list[str]:
+    return tried(made.plans(RULES.rules[:3], inventory_of(*ops)))
 
 
 def test_the_same_rules_and_settings_are_prepared_once() -> None:
@@ -39,7 +62,7 @@ def test_each_model_gets_the_rules_that_it_can_need() -> None:
 
 def test_plans_are_shared_and_few() -> None:
     made = prepared(RULES, {})
-    inventory = Inventory(frozenset({("", "Relu")}), None)
+    inventory = inventory_of("Relu")
     assert made.plans(RULES.rules[:2], inventory) is made.plans(RULES.rules[:2], inventory)
     for number in range(3 * MOST_PLANS):
         made.plans(RULES.rules[number % 3 : 3], inventory)
@@ -49,9 +72,9 @@ def test_plans_are_shared_and_few() -> None:
 def test_a_missing_parameter_is_missed_when_the_rule_is_wanted() -> None:
     made = prepared(RULES, {})
     with pytest.raises(RewriterError, match=r"needs --set A4\.op"):
-        made.plans(RULES.rules, Inventory(frozenset(), None))
+        made.plans(RULES.rules, inventory_of())
     ready = prepared(RULES, {("A4", "op"): "Abs"})
-    assert ready.plans(RULES.rules[3:], Inventory(frozenset({("", "Abs")}), None))
+    assert ready.plans(RULES.rules[3:], inventory_of("Abs"))
 
 
 @pytest.mark.parametrize(
@@ -64,6 +87,56 @@ def test_a_type_of_the_model_is_no_new_one(made: str, is_tried: bool) -> None:
         f"rule A1 a match {{ [n] y = Cast(x) }} let kind = dtype(x) rewrite {{ y = Cast<to={made}>(y) }}",
         "rule A2 b match { y = Relu(x) } where dtype(x) == bfloat16 rewrite { y = x }",
     )
-    float_only = Inventory(frozenset({("", "Cast"), ("", "Relu")}), frozenset({1}))
-    plans = prepared(rules, {}).plans(rules.rules, float_only)
-    assert ("A2" in {rule.code for plan in plans for found in plan.by_root.values() for rule in found}) is is_tried
+    float_only = inventory_of("Cast", "Relu", dtypes=frozenset({1}))
+    assert ("A2" in tried(prepared(rules, {}).plans(rules.rules, float_only))) is is_tried
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_tried"),
+    [
+        ("dtype(x) == float", True),
+        ("dtype(x) in [int64, float]", True),
+        ("(dtype(x) == double and dtype(y) == float) or (dtype(x) == float and dtype(y) == float16)", False),
+        ("dtype(x) == double or rank(x) == 2", True),
+        ("maybe(dtype(x) == double)", True),
+        ("any o in n.inputs: dtype(o) == bool", False),
+        ("is_declared(y, float16)", False),
+        ("is_declared(y, float)", True),
+        ("not is_declared(y, float16)", True),
+        ("declared_dtype(y) == double", False),
+    ],
+)
+def test_each_alternative_of_a_condition_needs_its_element_types(condition: str, is_tried: bool) -> None:
+    rules = rule_set(f"rule A1 a match {{ [n] y = Relu(x) }} where {condition} rewrite {{ y = x }}")
+    plans = prepared(rules, {}).plans(rules.rules, inventory_of("Relu", dtypes=frozenset({1})))
+    assert tried(plans) == ["A1"] * is_tried
+
+
+ATTRIBUTES = {
+    "A1": ("Relu<consumed_inputs>", True),
+    "A2": ("Neg<consumed_inputs>", False),
+    "A3": ("Neg<!consumed_inputs>", True),
+    "A4": ("Softmax<axis=2>", True),
+    "A5": ("Transpose<perm=[1, 0]>", True),
+    "A6": ("Concat<axis=k>", True),
+    "A7": ("test.Old<kind=k>", False),
+    "A8": ("test.Old<made=1>", True),
+}
+
+
+@pytest.mark.parametrize("graph_of", [lambda model: Model.from_proto(model).graph, gs.import_onnx])
+@pytest.mark.parametrize("code", ATTRIBUTES)
+def test_an_attribute_without_a_default_has_to_be_in_the_model_or_made_by_a_rule(
+    code: str, graph_of: Callable[[onnx.ModelProto], gs.Graph]
+) -> None:
+    pattern, is_tried = ATTRIBUTES[code]
+    rules = rule_set(
+        f"rule {code} a <opset: 5.., kind: repair, evidence: refused> match {{ y = {pattern}(x) }} rewrite {{ y = x }}",
+        "rule B1 b match { [n] y = test.Old(x) } where n.made != 1 rewrite { n.made = 1 }",
+    )
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 13, "test": 1]> g (float[2,4] x) => (float[2,4] y) {
+        a = Relu<consumed_inputs=[0]>(x) b = Softmax(a) c = Transpose(b) d = Concat<axis=0>(c) e = test.Old(d) y = Neg(e) }"""
+    )
+    plans = prepared(rules, {}).plans(rules.rules, take_inventory(GraphIndex(graph_of(model))))
+    assert (code in tried(plans)) is is_tried
