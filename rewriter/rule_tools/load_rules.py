@@ -39,7 +39,7 @@ RulesAndWarnings = tuple[list[Rule], tuple[Diagnostic, ...]]
 # replaces its text in the key, and the text need not be read. As in git's index, a file that was written just before its state
 # was taken is not trusted, since it may be written again without a trace.
 #
-# The text of an entry is the data that every rule is asked for (code, header, doc comment, digest), ready for use. Its tail are
+# The text of an entry is the data that every rule is asked for (code, title, header, digest), ready for use. Its tail are
 # the syntax trees, which are read when one is needed.
 
 
@@ -86,7 +86,8 @@ class Library:
         numbers = {source.path: number for number, source in enumerate(self.sources)}
         fronts = [(numbers[rule.path], flat(rule.front)) for rule in rules]
         trees = [flat(rule.ast) for rule in rules]
-        text = [pack((fronts, flat(tuple(warnings)))), *[pack(question(tree)) for tree in trees]]
+        docs = [rule.ast.doc for rule in rules]
+        text = [pack((fronts, flat(tuple(warnings)))), pack(docs), *[pack(question(tree)) for tree in trees]]
         key = self._key(kind)
         store.write("rules", key, "\n".join(text), [pack(tree) for tree in trees])
         self._write_states(kind, key)
@@ -115,8 +116,8 @@ def _cached(key: str, sources: Sequence[SourceText]) -> RulesAndWarnings | None:
     data = store.read("rules", key)
     if data is None:
         return None
-    trees = PackedTrees(key)
-    first, *questions = data.split("\n")
+    first, docs, *questions = data.split("\n")
+    trees = PackedTrees(key, docs)
     fronts, warnings = json.loads(first)
     rules = [
         Rule.from_cache((trees, number, questions[number]), built(front), sources[place])

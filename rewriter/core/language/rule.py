@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LABELS = ("Why", "Fix", "Exporters", "Consumers", "Safe because")
 """Of the paragraphs of a doc comment, in their order."""
-FRONT = ("code", "slug", "doc", "header", "digest", "wanted")
+FRONT = ("code", "slug", "title", "header", "digest", "wanted")
 Front = tuple[str, str, str, Header, str, tuple[frozenset[tuple[str, str]], ...]]
 _LAYOUT = frozenset({"table", "row", "doc"})
 """Fields that do not change the effect of a rule: comments, and its table or row."""
@@ -62,7 +62,7 @@ class Rule:
     @property
     def front(self) -> Front:
         """The data that are needed of every rule, in the order of `FRONT`."""
-        return (self.code, self.slug, self.doc, self.header, self.digest, self.wanted)
+        return (self.code, self.slug, self.title, self.header, self.digest, self.wanted)
 
     @property
     def ast(self) -> tree.Rule:
@@ -118,7 +118,7 @@ class Rule:
         """The line of the file in which a place of the rule is, counted from 1; 0 for no place."""
         return self.source.line_col(span.start)[0] if span != tree.NOWHERE else 0
 
-    @property
+    @cached_property
     def title(self) -> str:
         """The first line of the doc comment, or the slug in words."""
         first = next((line.strip() for line in self.doc.split("\n") if line.strip()), "")
@@ -127,7 +127,7 @@ class Rule:
     @cached_property
     def doc(self) -> str:
         """The doc comment."""
-        return "\n".join(self.ast.doc)
+        return "\n".join(self._tree[0].docs[self._tree[1]] if isinstance(self._tree, tuple) else self._tree.doc)
 
     @property
     def paragraphs(self) -> dict[str, str]:

@@ -7,6 +7,9 @@ can neither run code nor break the interpreter, even if the file is forged.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import chain
 from math import inf, nan
 from typing import Any
 
@@ -54,7 +57,7 @@ def unpack(data: str) -> Any:
 
 
 def flat(value: Any) -> Any:
-    """Records, tuples and sets (of tuples of texts) become lists that begin with a number; everything else is left as it is.
+    """Records, tuples and sets (of pairs of texts) become lists that begin with a number; everything else is left as it is.
 
     Half of all records are places. They are at the end of a record, and empty ones are left out there.
     """
@@ -65,7 +68,7 @@ def flat(value: Any) -> Any:
         return [0, value.start, value.end] if value.end else _NOWHERE
     found = _NUMBERS.get(kind)
     if found is None:
-        return [_SET, *sorted(value)] if kind is frozenset else [_ELLIPSIS] if value is ... else value
+        return [_SET, *chain.from_iterable(sorted(value))] if kind is frozenset else [_ELLIPSIS] if value is ... else value
     return _shortened([found[0], *[part if part.__class__ in _PLAIN else flat(part) for part in found[1](value)]])
 
 
@@ -98,8 +101,8 @@ def built(value: Any) -> Any:
     if number == 0:
         return ast.Span(value[1], value[2])
     if number == _SET:
-        return frozenset([tuple(part) for part in value[1:]])
-    parts = [built(part) if type(part) is list else part for part in value[1:]]
+        return frozenset(zip(value[1::2], value[2::2], strict=True))
+    parts = [part if type(part) is not list else () if part == _NOTHING else built(part) for part in value[1:]]
     return _KINDS[number](*parts) if number > 0 else tuple(parts) if number == _TUPLE else ...
 
 
@@ -107,11 +110,19 @@ class PackedTrees:
     """The trees of the rules of an entry, each read when it is first needed.
 
     Most runs look at few rules, and need only the parts that decide whether the rules may match. These parts are packed
-    separately. The trees take ten times as much room, so they are the tail of the entry and mostly never read.
+    separately. The trees take ten times as much room, so they are the tail of the entry and mostly never read. The doc comments
+    are read together, since a command that prints one often prints many.
     """
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, docs: str) -> None:
         self.key = key
+        self._docs = docs
+
+    @cached_property
+    def docs(self) -> Sequence[Sequence[str]]:
+        """The doc comment of each rule, by lines."""
+        found: Sequence[Sequence[str]] = _decode(self._docs)
+        return found
 
     def tree(self, number: int, code: str, source: diagnostics.SourceText) -> ast.Rule:
         """The tree of a rule. If the entry has gone since it was read, or is damaged, the rule is parsed again.
