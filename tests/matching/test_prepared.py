@@ -124,6 +124,14 @@ ATTRIBUTES = {
 }
 
 
+CONCAT = """<ir_version: 8, opset_import: ["": 13, "test": 1]> g (float[2] x) => (float[2] y) {
+    a = Concat<axis=0>(x) y = test.New(a) }"""
+
+
+def index_of(text: str) -> GraphIndex:
+    return GraphIndex(Model.from_proto(onnx.parser.parse_model(text)).graph)
+
+
 @pytest.mark.parametrize("graph_of", [lambda model: Model.from_proto(model).graph, gs.import_onnx])
 @pytest.mark.parametrize("code", ATTRIBUTES)
 def test_an_attribute_without_a_default_has_to_be_in_the_model_or_made_by_a_rule(
@@ -140,3 +148,13 @@ def test_an_attribute_without_a_default_has_to_be_in_the_model_or_made_by_a_rule
     )
     plans = prepared(rules, {}).plans(rules.rules, take_inventory(GraphIndex(graph_of(model))))
     assert (code in tried(plans)) is is_tried
+
+
+@pytest.mark.parametrize("rewrite", ["y = test.New<..n>(x)", 'n.op = "test::New"'])
+def test_an_attribute_may_come_from_a_node_of_another_operator(rewrite: str) -> None:
+    rules = rule_set(
+        "rule A1 a match { y = test.New<axis=k>(x) } rewrite { y = x }",
+        f"rule B1 b match {{ [n] y = Concat(x) }} rewrite {{ {rewrite} }}",
+    )
+    assert tried(prepared(rules, {}).plans(rules.rules, take_inventory(index_of(CONCAT)))) == ["A1", "B1"]
+    assert tried(prepared(rules, {}).plans(rules.rules[:1], take_inventory(index_of(CONCAT)))) == []

@@ -73,12 +73,14 @@ class Inventory:
         dtypes: element types that its tensors can have; None if they cannot be determined.
         attributes: of its nodes.
         made_attributes: names of attributes that rules may add.
+        moves_attributes: whether rules may give the attributes of one node to another one.
     """
 
     ops: frozenset[OpKey]
     dtypes: frozenset[int] | None
     attributes: WrittenAttributes
     made_attributes: frozenset[str] = frozenset()
+    moves_attributes: bool = False
 
 
 def take_inventory(index: GraphIndex) -> Inventory:
@@ -220,6 +222,7 @@ class Needs:
         attributes: attributes that a node of one of the operators must have.
         dtypes: by condition.
         made_ops, made_attributes, made_dtypes: what its rewrites may add; None for element types that are not known.
+        moves_attributes: whether a node may get the attributes of another one, or another operator.
     """
 
     ops: tuple[frozenset[OpKey], ...]
@@ -228,6 +231,7 @@ class Needs:
     made_ops: frozenset[OpKey]
     made_attributes: frozenset[str]
     made_dtypes: frozenset[int] | None
+    moves_attributes: bool
 
     def are_fulfilled_in(self, inventory: Inventory) -> bool:
         if any(map(inventory.ops.isdisjoint, self.ops)):
@@ -237,8 +241,8 @@ class Needs:
             any(not any(map(known.isdisjoint, alternative)) for alternative in need) for need in self.dtypes
         ):
             return False
-        made, written = inventory.made_attributes, inventory.attributes
-        return all(name in made or written.has(ops, name) for ops, name in self.attributes)
+        made, written, free = inventory.made_attributes, inventory.attributes, inventory.moves_attributes
+        return all(name in made or written.has(ANY_OPERATOR if free else ops, name) for ops, name in self.attributes)
 
     def added(self, inventory: Inventory) -> Inventory:
         """The inventory of a model in which the rule has fired; the same one if it adds nothing."""
@@ -246,7 +250,8 @@ class Needs:
         attributes = inventory.made_attributes | self.made_attributes
         if dtypes is not None:
             dtypes = None if self.made_dtypes is None else dtypes | self.made_dtypes
-        grown = Inventory(ops, dtypes, inventory.attributes, attributes)
+        moves = inventory.moves_attributes or self.moves_attributes
+        grown = Inventory(ops, dtypes, inventory.attributes, attributes, moves)
         return inventory if grown == inventory else grown
 
 
@@ -255,6 +260,7 @@ def needs(rule: ast.Rule, pattern: Pattern | None, parameter_values: Mapping[str
     ops: set[OpKey] = set()
     dtypes: set[int] | None = set()
     attributes: set[str] = set()
+    moves_attributes = False
     lets = {let.name: let.value for let in rule.lets}
     for part in walk(rule.rewrites):
         new_dtypes: frozenset[int] | None = frozenset()
@@ -262,11 +268,13 @@ def needs(rule: ast.Rule, pattern: Pattern | None, parameter_values: Mapping[str
             domain, op = operator_names(part.op, parameter_values)
             ops.add((domain, op))
             attributes.update(item.name for item in part.attrs if isinstance(item, ast.AttrSet))
+            moves_attributes = moves_attributes or any(isinstance(item, ast.AttrCopy) for item in part.attrs)
             new_dtypes = _built_types(op, domain, part, lets)
         elif isinstance(part, ast.Constant):
             new_dtypes = frozenset({DTYPES[part.dtype]} if part.dtype else _PLAIN)
         elif isinstance(part, ast.Edit):
             attributes.add(part.place.field or "")
+            moves_attributes = moves_attributes or part.place.field == "op"
             new_dtypes = _edited(part, ops, lets)
         dtypes = None if dtypes is None or new_dtypes is None else dtypes | new_dtypes
     nodes = () if pattern is None else pattern.nodes
@@ -277,6 +285,7 @@ def needs(rule: ast.Rule, pattern: Pattern | None, parameter_values: Mapping[str
         frozenset(ops),
         frozenset(attributes),
         None if dtypes is None else frozenset(dtypes),
+        moves_attributes,
     )
 
 
