@@ -18,7 +18,7 @@ import onnx
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import load
 from rewriter.core.isolation.budget import current
-from rewriter.core.isolation.child import Crashed, NoAnswer, run_program
+from rewriter.core.isolation.child import Crash, NoAnswer, run_program
 from rewriter.core.onnxfile.external_data import is_external, tensors_of
 from rewriter.core.onnxfile.write import temporary_folder
 from rewriter.trust.consumers.consumer_verdict import Consumer, State, Verdict
@@ -88,7 +88,7 @@ def ask(consumer: Consumer, path: Path, given: Mapping[str, Any] | None = None) 
             answer, words = _answer(consumer, folder, request)
         except NoAnswer as error:
             where = "while it runs the model" if "ran" in _read(folder) else "while it reads the model"
-            state: State = "ends" if isinstance(error, Crashed) else "silent"
+            state: State = "ends" if isinstance(error, Crash) else "silent"
             reason = str(error).removeprefix("crashed ").strip("()") if state == "ends" else str(error)
             return Verdict(consumer.version, state, f"{reason}, {where}")
         if "rejected" in answer:

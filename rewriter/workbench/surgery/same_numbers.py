@@ -7,7 +7,7 @@ from typing import Any
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.isolation import child
-from rewriter.core.isolation.child import Crashed, NoAnswer
+from rewriter.core.isolation.child import Crash, NoAnswer
 from rewriter.core.record import field, record
 from rewriter.trust.proof import onnx_runtime
 from rewriter.trust.proof.judges import PLAIN, RefusedError
@@ -122,7 +122,7 @@ def _run(steps: Sequence[Step], feed: Feed) -> Values:
             )
         try:
             found = step.candidate.session(PLAIN).run(names, own, seconds=SECONDS)
-        except (RefusedError, Crashed, NoAnswer) as error:
+        except (RefusedError, Crash, NoAnswer) as error:
             raise _Failed(str(error)) from error
         known.update((step.outputs.get(name, name), value) for name, value in zip(names, found, strict=True))
     return known

@@ -11,7 +11,7 @@ import onnx
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.isolation import child
-from rewriter.core.isolation.child import Crashed, NoAnswer, TooSlow
+from rewriter.core.isolation.child import Crash, NoAnswer, TooSlow
 from rewriter.core.log import RUN_FAILURE
 from rewriter.core.record import record
 from rewriter.trust.proof import onnx_runtime
@@ -228,7 +228,7 @@ def _run(candidate: Candidate, feed: Feed) -> str | None:
     """Why ONNX Runtime does not run a model; "" when it does, None when there is no answer."""
     try:
         candidate.session(candidate.loaded_by).run([], feed, seconds=SECONDS)
-    except (RefusedError, Crashed) as error:
+    except (RefusedError, Crash) as error:
         return str(error)
     except NoAnswer:
         return None
@@ -285,7 +285,7 @@ def run_failure(session: Session, model: onnx.ModelProto) -> RunFailure | None:
             try:
                 session.run([], feed, seconds=left)
                 return None
-            except (RefusedError, Crashed) as error:
+            except (RefusedError, Crash) as error:
                 reasons.append(str(error))
     except NoAnswer:
         return None
