@@ -51,12 +51,6 @@ def ir_version(opset: int) -> int:
     return next((ir for least, ir in IR_VERSIONS if opset >= least), 4)
 
 
-def free_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
-    """The inputs that a caller must pass: the ones without an initializer."""
-    initializer_names = {tensor.name for tensor in graph.initializer}
-    return [info for info in graph.input if info.name not in initializer_names]
-
-
 def shape_of(info: onnx.ValueInfoProto, sizes: Mapping[str, int] = MappingProxyType({})) -> list[int | None] | None:
     """Declared dimensions, None for a dimension that is neither a number nor in `sizes`; None if no shape is declared."""
     tensor = info.type.tensor_type
