@@ -115,7 +115,8 @@ def described(value: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"dtype": "string" if value.dtype.kind in "OU" else str(value.dtype), "shape": list(value.shape)}
     if value.dtype.kind in "OUS" or not value.size or value.dtype.kind == "c":
         return found
-    numbers = value.astype(np.float64) if value.dtype.kind not in "iu" else value
+    whole_or_wide = value.dtype.kind in "iu" or (value.dtype.kind == "f" and value.itemsize >= 4)
+    numbers = value if whole_or_wide else value.astype(np.float32)
     finite = numbers[np.isfinite(numbers)]
     if finite.size:
         found.update(min=finite.min().item(), max=finite.max().item(), mean=float(finite.mean(dtype=np.float64)))
