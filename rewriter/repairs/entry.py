@@ -38,15 +38,17 @@ HOMES: Mapping[str, tuple[str, str]] = {
     "misdeclared_maps": ("declarations", "declare_maps"),
     "listed_initializers": ("declarations", "unlist_initializers"),
 }
-"""The module of `model_faults` that has each fault of the table `FAULTS`: a function of the fault's name finds the fault, the
-function named here repairs it.
+"""The module of `model_faults` that has each fault of the table `FAULTS`: a function of the fault's name finds the parts
+that have it (nodes, tensors or names; or tuples that begin with one), the function named here repairs it.
 """
 
 
 def find(fault: str, context: Context) -> list[str]:
     """The names of the nodes or tensors that have the fault; empty if there are none."""
-    found: list[str] = _function(HOMES[fault][0], fault)(context)
-    return found
+    from rewriter.core.graph.message_text import node_name
+
+    parts = (part[0] if isinstance(part, tuple) else part for part in _function(HOMES[fault][0], fault)(context))
+    return [part if isinstance(part, str) else node_name(part) if hasattr(part, "op") else part.name for part in parts]
 
 
 def mend(fault: str, rewriting: Rewriting) -> None:

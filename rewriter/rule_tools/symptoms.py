@@ -83,11 +83,11 @@ class Symptoms:
                 best[message.rule.code] = Answer(message.rule, message.text, score)
         return sorted(best.values(), key=lambda answer: (-answer.score, answer.rule.code))
 
-    def nearest(self, text: str, most: int = 8) -> list[Answer]:
+    def nearest(self, text: str) -> list[Answer]:
         """The rules that answer a message, best first; if none surely does, the nearest ones, at most three."""
         found = self.answers(text)
         sure = [answer for answer in found if answer.sure]
-        return sure[:most] or found[:3]
+        return sure[:8] or found[:3]
 
     def _score(self, message: _Message, query: _Query) -> float:
         """The weight of the shared words, as a part of the weight of the shorter text."""
@@ -152,9 +152,9 @@ class _Query:
         return self._read[named]
 
 
-def find_answers(rules: Iterable[Rule], text: str, most: int = 8) -> list[Answer]:
+def find_answers(rules: Iterable[Rule], text: str) -> list[Answer]:
     """The rules that answer a message, best first; if none surely does, the nearest ones, at most three."""
-    return Symptoms(rules).nearest(text, most)
+    return Symptoms(rules).nearest(text)
 
 
 def _messages(rule: Rule) -> Iterator[_Message]:

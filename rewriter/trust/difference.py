@@ -15,6 +15,7 @@ from onnx import helper
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.message_text import attribute_text, tensor_text, type_text
 from rewriter.core.graph.metadata import HISTORY
+from rewriter.core.onnxfile.part import free_inputs, initializers
 from rewriter.core.onnxfile.read import read_model_file
 from rewriter.core.onnxfile.tensors import read_sparse, read_tensor, text
 from rewriter.core.record import field, record
@@ -307,14 +308,14 @@ class Pairing:
         for number in range(len(self.other.nodes)):
             there[self._outputs(self.other, number)].append(number)
         left = []
-        for number, node in enumerate(self.one.nodes):
+        for number in range(len(self.one.nodes)):
             alike = there.get(self._outputs(self.one, number), [])
             same = next((n for n in alike if _names(self.other, n) == _names(self.one, number)), None)
             if same is not None and self._pair(number, same):
                 alike.remove(same)
             elif alike:
-                left.append((number, node))
-        for number, _ in left:
+                left.append(number)
+        for number in left:
             alike = there[self._outputs(self.one, number)]
             if alike:
                 self._pair(number, alike.pop(0))
@@ -525,19 +526,14 @@ def _overridable(one: list[str], other: list[str]) -> Iterator[Difference]:
     yield Difference("input", "", LISTED, "", ", ".join(before) or "none", ", ".join(after) or "none")
 
 
-def _initializer_names(graph: onnx.GraphProto) -> set[str]:
-    return {text(t.name) for t in graph.initializer} | {text(t.values.name) for t in graph.sparse_initializer}
-
-
 def _inputs(graph: onnx.GraphProto) -> dict[str, str]:
-    initializers = _initializer_names(graph)
-    return {text(value.name): type_text(value.type) for value in graph.input if text(value.name) not in initializers}
+    return {text(value.name): type_text(value.type) for value in free_inputs(graph)}
 
 
 def _listed(graph: onnx.GraphProto) -> list[str]:
     """Initializers that a caller may override."""
-    initializers = _initializer_names(graph)
-    return [name for value in graph.input if (name := text(value.name)) in initializers]
+    known = initializers(graph)
+    return [text(value.name) for value in graph.input if value.name in known]
 
 
 def _outputs(graph: onnx.GraphProto) -> dict[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.onnxfile.write import write_bytes
+from rewriter.core.onnxfile.write import write_file
 from tests.hostile import faulty_system
 from tests.hostile.faulty_system import BATCH, ERRORS, SCENES, SHORT, Fault, Scene
 
@@ -51,7 +51,7 @@ def test_two_writers_of_one_file(tmp_path: Path, force: bool) -> None:
         writers.append(number := os.fork())
         if not number:
             try:
-                write_bytes(path, letter * size, force=force)
+                write_file(path, letter * size, force=force)
             except RewriterError:
                 os._exit(1)
             os._exit(0)

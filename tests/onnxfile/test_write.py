@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rewriter.core.onnxfile import write
-from rewriter.core.onnxfile.write import TemporaryFile, collect, make_folder, temporary_folder, write_bytes
+from rewriter.core.onnxfile.write import TemporaryFile, collect, make_folder, temporary_folder, write_file
 
 KILLED = """
 import os, signal, sys
@@ -33,7 +33,7 @@ def test_an_end_as_soon_as_the_file_is_there_leaves_none(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(os, "open", ended)
     with pytest.raises(SystemExit):
-        write_bytes(tmp_path / "o.onnx", b"model", force=False)
+        write_file(tmp_path / "o.onnx", b"model", force=False)
     monkeypatch.undo()
     assert list(tmp_path.iterdir()) == []
 
@@ -59,7 +59,7 @@ def test_what_a_killed_process_left_is_collected(tmp_path: Path, monkeypatch: py
 
 def test_a_name_may_be_as_long_as_the_system_allows(tmp_path: Path) -> None:
     path = tmp_path / ("\u6a21" * 83 + ".onnx")
-    write_bytes(path, b"model", force=False)
+    write_file(path, b"model", force=False)
     assert path.read_bytes() == b"model"
 
 
@@ -69,5 +69,5 @@ def test_files_and_their_folders_are_on_the_disk(tmp_path: Path, monkeypatch: py
     make_folder(tmp_path / "a" / "b")
     assert sorted(synced) == [str(tmp_path), str(tmp_path / "a")]
     synced.clear()
-    write_bytes(tmp_path / "a" / "b" / "m.onnx", b"model", force=False)
+    write_file(tmp_path / "a" / "b" / "m.onnx", b"model", force=False)
     assert [Path(name).suffix for name in synced] == [".rewriter-tmp", ""]

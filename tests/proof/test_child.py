@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rewriter.core.isolation import child
-from rewriter.core.isolation.child import Child, Crashed, NoAnswer, OutOfMemory, TooSlow
+from rewriter.core.isolation.child import Child, Crash, NoAnswer, OutOfMemory, TooSlow
 
 pytestmark = pytest.mark.skipif(not child.possible(), reason="this system cannot fork")
 
@@ -65,7 +65,7 @@ def test_a_large_argument_is_not_sent(server: Child, monkeypatch: pytest.MonkeyP
     first = server.ask(PATIENCE, "number")
     monkeypatch.setattr(child, "LARGE", 3)
     monkeypatch.setattr(pickle, "dumps", None)
-    with pytest.raises(Crashed):  # it cannot pickle the answer, but it had the question
+    with pytest.raises(Crash):  # it cannot pickle the answer, but it had the question
         server.ask(PATIENCE, b"large")
     monkeypatch.undo()
     assert server.ask(PATIENCE, "number") != first

@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 from rewriter.core.graph.model import Model, load
-from rewriter.core.isolation.child import Crashed
+from rewriter.core.isolation.child import Crash
 from rewriter.core.log import Firing, Log
 from rewriter.trust.proof.models import guard, validity
 from rewriter.trust.proof.models.guard import TIDYING, ReplayedRun, Variation, first_bad, guarded
@@ -149,7 +149,7 @@ class Doomed(Candidate):
 
     def _load(self, data: bytes, judge: str) -> str:
         if self.model.graph.name == "ends":
-            raise Crashed("crashed (SIGSEGV)")
+            raise Crash("crashed (SIGSEGV)")
         return super()._load(data, judge)
 
 

@@ -6,7 +6,7 @@ import onnx
 import pytest
 
 from rewriter.core.graph.model import Model
-from rewriter.core.isolation.child import Crashed
+from rewriter.core.isolation.child import Crash
 from rewriter.trust.proof.judges import Session
 from rewriter.trust.proof.models import model_runs as running
 from rewriter.trust.proof.models.model_inputs import Feed
@@ -75,7 +75,7 @@ def test_a_long_run_is_ended_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -
 def test_a_result_that_ends_the_process_is_a_result_that_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(session: Session, names: object, feed: Feed, *, seconds: float) -> list[object]:
         if b"Reshape" in session._model[1]:
-            raise Crashed("crashed (SIGFPE)")
+            raise Crash("crashed (SIGFPE)")
         return []
 
     monkeypatch.setattr(Session, "run", crash)

@@ -109,10 +109,11 @@ def _do(step: Planned, path: str, target: str, work: Work, repair: Stages) -> Ou
         rewriting = replace(work.rewriting, rules=step.rules, tidy=work.rewriting.tidy or step.action == "optimize")
         repair(Job(path, target), replace(work, rewriting=rewriting, reading=Reading(source="none")), found)
         return found if found.changed else None
+    from rewriter.core.graph.save import oldest_ir
     from rewriter.workbench.surgery.finish import Checks
     from rewriter.workbench.surgery.float_type import in_type
     from rewriter.workbench.surgery.opened import Opened
-    from rewriter.workbench.surgery.opset_conversion import oldest_ir, reversioned
+    from rewriter.workbench.surgery.opset_conversion import reversioned
 
     name, _, value = step.action.partition(" ")
     checks = Checks(work.checking.runtime, work.writing.stamp)

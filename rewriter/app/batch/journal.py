@@ -21,7 +21,7 @@ from rewriter.app.batch.file_records import FileStamp, stat_of
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.app.report.document import Status
 from rewriter.core.errors import RewriterError, reason
-from rewriter.core.onnxfile.write import NewFile, make_folder, sync_folder, write_all, write_bytes, write_file
+from rewriter.core.onnxfile.write import NewFile, make_folder, sync_folder, write_all, write_file
 from rewriter.core.record import as_dict, names, replace
 
 # Group commit: the results of several models are written under temporary names, synced together, and only then named.
@@ -146,7 +146,7 @@ def write_result(job: Job, work: Work, outcome: Outcome, data: bytes) -> None:
     if group is not None:
         group.write(job.target, data, force=force)
     else:
-        write_bytes(Path(job.target), data, force)
+        write_file(Path(job.target), data, force)
     outcome.output = job.target
     if work.notes.stamped:
         stat = None if group is not None else stat_of(os.stat(job.target))

@@ -208,11 +208,15 @@ class Totals:
 
     Args:
         rules: the paths of `--rules`, in which rules for error messages are looked for.
+        sets: the rules of the call.
         keeps: whether the record of each model is kept on the disk for a report.
     """
 
-    def __init__(self, command: Command, rules: Sequence[str] | None = None, *, keeps: bool = False) -> None:
+    def __init__(
+        self, command: Command, rules: Sequence[str] | None = None, sets: Sequence[RuleSet] = (), *, keeps: bool = False
+    ) -> None:
         self._command = command
+        self._sets = sets
         self._rules = rules
         self._worst = OK
         self._statuses: Counter[str] = Counter()
@@ -243,6 +247,7 @@ class Totals:
         refused = bool(one.refusal if self._command == "check" else one.remaining)
         self._numbers["refused"] += refused and not one.error
         self._numbers["mismatched"] += one.expectation is not None and bool(one.expectation.before) and not refused
+        self._numbers["repaired"] += one.status == "changed" and not refused and self._is_repaired(one)
         self._numbers["unfinished"] += one.unfinished
         self._numbers["unjudged"] += bool(one.unjudged)
         self._numbers["rolled back"] += len(one.rolled_back)
@@ -262,6 +267,13 @@ class Totals:
             self._named.update(one.counts)
             self.records.put(number, one)
 
+    def _is_repaired(self, one: ModelRecord) -> bool:
+        """Whether a rule of kind repair fired, or all who were asked accept the result, and one of them rejected the model."""
+        fired = (rule for rules in self._sets for code in one.counts if (rule := rules.get(code)) is not None)
+        before, after = ([verdict.accepts for verdict in asked] for asked in (one.asked, one.asked_after))
+        accepted = bool(one.refusal) or (bool(after) and all(after) and not all(before))
+        return accepted or any(rule.kind.name == "repair" for rule in fired)
+
     @property
     def code(self) -> int:
         """3 after an error of this program, 2 if a model failed, 1 for findings or something unrepaired, 0 otherwise."""
@@ -273,6 +285,7 @@ class Totals:
             models=self.models,
             statuses=dict(sorted(self._statuses.items())),
             refused=self._numbers["refused"],
+            repaired=self._numbers["repaired"],
             unfinished=self._numbers["unfinished"],
             mismatched=self._numbers["mismatched"],
             unjudged=self._numbers["unjudged"],

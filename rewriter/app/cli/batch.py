@@ -161,7 +161,7 @@ class _Batch:
         self._jobs = jobs
         self._args = args
         self._used: set[str] = set()
-        self.totals = Totals(command, args.rules, keeps=keeps)
+        self.totals = Totals(command, args.rules, [one.rewriting.rules for one in (work, *work.variants)], keeps=keeps)
         self.profile = Profile()
         self.advice = ""
         self.results: ResultFolder | None = None

@@ -296,6 +296,7 @@ class Summary:
         models: how many there were.
         statuses: models by status.
         refused: models that ONNX Runtime rejects: of check as they are, of fix as they are written.
+        repaired: models whose fault is gone: a rule of kind repair fired, or what rejected the model accepts the result.
         mismatched: models that ONNX Runtime loads and whose outputs differ from the framework's outputs.
         unjudged: models for which a check gave no verdict.
         unfinished: models with something that could not be repaired.
@@ -312,6 +313,7 @@ class Summary:
     firings: dict[str, int]
     seconds: float
     refused: int = 0
+    repaired: int = 0
     mismatched: int = 0
     unjudged: int = 0
     fleet: FleetRecord = field(default_factory=FleetRecord)

@@ -252,8 +252,8 @@ def models_by_status(command: str, summary: Summary) -> str:
     worked_on = statuses.get("findings", 0) + statuses.get("changed", 0) + statuses.get("refused", 0) - rejected - differ
     groups = [(rejected, "rejected by ONNX Runtime"), (differ, "not as expected"), (worked_on, "with findings")]
     if command != "check":
-        done = "repaired" if command == "fix" else "changed"
-        groups = [(worked_on, done), (rejected, "still rejected by ONNX Runtime")]
+        repaired = summary.repaired if command == "fix" else 0
+        groups = [(repaired, "repaired"), (worked_on - repaired, "changed"), (rejected, "still rejected by ONNX Runtime")]
     groups += [(statuses.get(word, 0), word) for word in ("failed", "unchanged", "clean")]
     return ", ".join(f"{number:,} {name}" for number, name in groups if number)
 

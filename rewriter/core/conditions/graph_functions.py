@@ -25,9 +25,6 @@ from rewriter.core.record import record
 
 # Whether the nodes of a model would mean the same if it imported another version of a domain.
 
-_FLATTENED = frozenset({"Hardmax", "LogSoftmax", "Softmax"})
-"""Operators that saw a matrix, split at the axis, below opset 13."""
-
 
 def obstacle(context: RecordedGraph, domain: str, version: int, apart: Container[int] = ()) -> str:
     """Why the model, as it is, cannot import another version of a domain; "" if it can. `apart`: ids of nodes to skip."""
@@ -55,7 +52,7 @@ def node_keeps_meaning(node: gs.Node, domain: str, first: int, then: int) -> boo
     """Whether a node means the same in two versions of its domain; element types are not looked at."""
     from rewriter.core.language.meaning import keeps_meaning
 
-    if not domain and node.op in _FLATTENED and node.attrs.get("axis") == -1 and min(first, then) < 13:
+    if not domain and "flattens" in traits(node.op).words.split() and node.attrs.get("axis") == -1 and min(first, then) < 13:
         return True  # all axes before the last one became one axis, and the last one stayed
     return keeps_meaning(node.op, domain, node.attrs.keys(), used_count(node.inputs), used_count(node.outputs), first, then)
 

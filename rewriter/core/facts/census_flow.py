@@ -217,18 +217,10 @@ def follow_ranks(census: Census) -> bool:
                 known[name] = output_rank  # type: ignore[assignment]
             if traits(kind.op).shape != "split":
                 output_rank = None
-    for body in _inner([*census.graph.inner, *census.functions.values()]):
-        for kind, inputs, _ in body.nodes:
+    for body in census.bodies:
+        for kind, inputs, _ in body.nodes if body is not census.graph else ():
             kind.ranks[(None,) * len(inputs)] = None
     return True
-
-
-def _inner(waiting: list[Body]) -> list[Body]:
-    found = []
-    while waiting:
-        found.append(waiting.pop())
-        waiting.extend(found[-1].inner)
-    return found
 
 
 class _RankFlow:

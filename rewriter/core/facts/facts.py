@@ -357,10 +357,7 @@ class Facts:
     def _operands(self, node: gs.Node, omitted: Any) -> list[Any]:
         """The facts of each operand: `omitted` if it is left out, its declaration if it is in a cycle."""
         facts = self._facts
-        return [(facts.get(id(t)) or self._open(t)) if t.name else omitted for t in node.inputs]
-
-    def _open(self, tensor: gs.Tensor) -> Fact:
-        return Fact(declared_type(tensor))
+        return [(facts.get(id(t)) or Fact(declared_type(t))) if t.name else omitted for t in node.inputs]
 
     def _of_constant_node(self, node: gs.Node) -> Fact:
         if not node.outputs:
@@ -377,7 +374,7 @@ class Facts:
         for graph in self.inner_graphs(node):
             for tensor in graph.outputs:
                 self.owners.setdefault(id(tensor), {})[id(node)] = node
-            results.append([self._facts.get(id(t)) or self._open(t) for t in graph.outputs])
+            results.append([self._facts.get(id(t)) or Fact(declared_type(t)) for t in graph.outputs])
         condition = operands[0].value if node.op == "If" and operands else None
         if condition is not None and len(condition.items) == 1 and isinstance(condition.items[0], int):
             results = [results[0 if condition.items[0] else 1]] * 2

@@ -42,23 +42,12 @@ class NodeState:
 
     __slots__ = ("_attrs", "_node", "domain", "inputs", "name", "op", "outputs")
 
-    def __init__(
-        self,
-        node: gs.Node,
-        op: str,
-        domain: str | None,
-        name: str | None,
-        inputs: Sequence[gs.Tensor],
-        outputs: Sequence[gs.Tensor],
-        attrs: Mapping[str, Any] | None,
-    ) -> None:
-        self.op = op
+    def __init__(self, parts: Parts) -> None:
+        self._node, self.op, domain, name, inputs, outputs, self._attrs = parts
         self.domain = domain or ""
         self.name = name or ""
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
-        self._node = node
-        self._attrs = attrs
 
     @property
     def attrs(self) -> Mapping[str, Any]:
@@ -81,7 +70,7 @@ class NodeState:
 
 def state_of(node: gs.Node) -> NodeState:
     """A node as it is now."""
-    return NodeState(*parts_of(node))
+    return NodeState(parts_of(node))
 
 
 # A hash of a node, so that a graph's state can be compared with an earlier one by adding and subtracting the changes.
@@ -170,7 +159,7 @@ class Edits:
     def before(self) -> dict[int, NodeState]:
         """By id, the nodes that were edited or removed, as they were. Call it when all edits are done."""
         if self._before is None or len(self._before) < len(self.touched):
-            self._before = {number: NodeState(*parts) for number, parts in self.touched.items()}
+            self._before = {number: NodeState(parts) for number, parts in self.touched.items()}
         return self._before
 
     def _touch(self, node: gs.Node) -> None:

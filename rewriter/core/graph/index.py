@@ -180,17 +180,11 @@ class GraphIndex(Ties):
 
     def before(self, node: gs.Node) -> Iterator[gs.Node]:
         """Nodes of the same scope whose outputs this node, or a body inside it, reads."""
-        scope = node._scope
-        for tensor in node.inputs:
-            maker = self.producer(tensor)
-            if maker is not None and maker._scope is scope:
-                yield maker
-        for body in self._bodies.get(id(node), ()):
-            for inner in self._members[body.number].values():
-                for tensor in inner.inputs:
-                    maker = self.producer(tensor)
-                    if maker is not None and maker._scope is scope:
-                        yield maker
+        for reader in (node, *self.inside(node)):
+            for tensor in reader.inputs:
+                maker = self.producer(tensor)
+                if maker is not None and maker._scope is node._scope:
+                    yield maker
 
     def lift(self, node: gs.Node, scope: Scope) -> gs.Node | None:
         """The node of `scope` that is or contains `node`; None when `node` does not lie inside `scope`."""

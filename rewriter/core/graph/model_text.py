@@ -12,7 +12,7 @@ import onnx
 from google.protobuf.message import Message  # type: ignore[import-untyped]
 from onnx import numpy_helper
 
-from rewriter.core.language.dtypes import DTYPE_NAMES
+from rewriter.core.graph.message_text import type_text, type_words
 from rewriter.core.onnxfile.part import read_by
 
 SHOWN = 16  # elements of a constant that are shown; larger ones by hash
@@ -35,9 +35,9 @@ def _graph(graph: onnx.GraphProto, outer: dict[str, str]) -> list[str]:
     constants = {c.name: constant_text(c) for c in graph.initializer}
     listed = [info.name for info in graph.input if info.name in constants]
     names = {**outer, **constants, **{info.name: info.name for info in graph.input if info.name not in constants}}
-    lines = [f"input {_info(info)}" for info in graph.input if info.name not in constants]
+    lines = [f"input {info.name}: {type_text(info.type)}" for info in graph.input if info.name not in constants]
     lines += [f"listed {constants[name]}" for name in listed]
-    lines += [f"output {_info(info)}" for info in graph.output]
+    lines += [f"output {info.name}: {type_text(info.type)}" for info in graph.output]
     return lines + _nodes(graph.node, names, [info.name for info in graph.output])
 
 
@@ -103,7 +103,7 @@ def _attribute(attribute: onnx.AttributeProto) -> str:
 
 def constant_text(tensor: onnx.TensorProto) -> str:
     """`float[2]{1.0, 2.0}`; large ones as `float[64,64]#hash`."""
-    head = f"{DTYPE_NAMES.get(tensor.data_type, tensor.data_type)}[{','.join(map(str, tensor.dims))}]"
+    head = type_words(tensor.data_type, tensor.dims, str(tensor.data_type))
     try:
         array = numpy_helper.to_array(tensor)
     except (TypeError, ValueError):  # less data than its dimensions say, or of no type
@@ -111,13 +111,3 @@ def constant_text(tensor: onnx.TensorProto) -> str:
     if array.size <= SHOWN:
         return head + "{" + ", ".join(map(str, array.ravel().tolist())) + "}"
     return f"{head}#{hashlib.sha256(array.tobytes()).hexdigest()[:16]}"
-
-
-def _info(info: onnx.ValueInfoProto) -> str:
-    kind = info.type
-    if not kind.HasField("tensor_type"):
-        return f"{info.name}: {' '.join(str(kind).split())}"
-    dims = kind.tensor_type.shape.dim
-    shape = ",".join(d.dim_param or str(d.dim_value) if d.WhichOneof("value") else "?" for d in dims)
-    rank = f"[{shape}]" if kind.tensor_type.HasField("shape") else "[...]"
-    return f"{info.name}: {DTYPE_NAMES.get(kind.tensor_type.elem_type, '?')}{rank}"

@@ -61,6 +61,11 @@ def newest_import(domain: str, ir_version: int) -> int:
     return max((int(row[column]) for row in onnx.helper.VERSION_TABLE if int(row[1]) <= ir_version), default=1)
 
 
+def oldest_ir(version: int) -> int:
+    """The ir_version that came with a version of ONNX's operators."""
+    return next(ir for ir in range(1, onnx.IR_VERSION + 1) if newest_import("", ir) >= version)
+
+
 Fields = dict[str, Any]
 """Fields of a message to be replaced; all others stay as they are."""
 

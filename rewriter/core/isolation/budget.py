@@ -221,9 +221,8 @@ STAGES = {
     **dict.fromkeys(("conditions", "matching", "rewriting", "engine", "model_faults", "dim_follow"), "running the rules"),
     "explain": "explaining the rule",
     "proof": "checking the model",
-    **dict.fromkeys(("inspect", "diff"), "looking at the model"),
+    "inspect": "looking at the model",
     "source": "reading the framework's file",
-    "provenance": "checking the record",
     "surgery": "changing the model",
     "report": "writing down what was found",
 }

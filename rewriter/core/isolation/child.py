@@ -57,7 +57,7 @@ class OutOfMemory(NoAnswer):
     """It would take more memory than there may be."""
 
 
-class Crashed(NoAnswer):
+class Crash(NoAnswer):
     """The process has ended by itself."""
 
     def sentence(self, judge: str) -> str:
@@ -189,12 +189,12 @@ class Child:
 def ending(code: int, most: int | None, seconds: float) -> NoAnswer:
     """The error for a process that ended without an answer, from its exit code, or its signal as a negative number."""
     if code >= 0:
-        return Crashed(f"crashed ({code})")
+        return Crash(f"crashed ({code})")
     if -code in (signal.SIGALRM, signal.SIGXCPU):
         return TooSlow(f"did not answer within {seconds:.3g} s")
     if -code == signal.SIGKILL:
         return OutOfMemory(f"was killed, probably because it took too much memory ({_needs(most)})")
-    return Crashed(f"crashed ({signal.Signals(-code).name})")
+    return Crash(f"crashed ({signal.Signals(-code).name})")
 
 
 def _needs(most: int | None) -> str:

@@ -57,11 +57,7 @@ def _measure(first: Key, bodies: Mapping[Key, Iterable[Key]], sizes: dict[Key, f
 
 def _operators(nodes: Iterable[onnx.NodeProto]) -> Iterator[Key]:
     """The operators of nodes and of the nodes in their bodies."""
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        yield node.domain, node.op_type
-        for attribute in node.attribute:
-            waiting.extend(attribute.g.node)
-            for graph in attribute.graphs:
-                waiting.extend(graph.node)
+    from rewriter.core.onnxfile.part import bodies
+
+    for graph in (nodes, *(body.node for body in bodies(nodes))):
+        yield from ((node.domain, node.op_type) for node in graph)

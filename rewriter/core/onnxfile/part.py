@@ -46,7 +46,7 @@ def read_by(node: onnx.NodeProto) -> dict[str, None]:
     """The names that a node reads, including names that its bodies capture."""
     found = dict.fromkeys(name for name in node.input if name)
     for body in bodies_of(node):
-        own = {info.name for info in body.input} | _initializers(body).keys()
+        own = {info.name for info in body.input} | initializers(body).keys()
         inner = _from_outside(body.node, [info.name for info in body.output])
         found.update(dict.fromkeys(name for name in inner if name not in own))
     return found
@@ -74,7 +74,7 @@ class Whole:
         self.model = model
         self.nodes: list[onnx.NodeProto] = list(model.graph.node)
         self._reads = [read_by(node) for node in self.nodes]
-        self._initializers = _initializers(model.graph)
+        self._initializers = initializers(model.graph)
 
     def before(self, names: Iterable[str]) -> list[int]:
         """The places of the nodes that tensors are computed by."""
@@ -169,9 +169,16 @@ def _copy(result: onnx.ModelProto, name: str, value: object) -> None:
         getattr(result, name).extend(value)
 
 
-def _initializers(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
+def initializers(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
+    """The initializers of a graph by name; of a sparse one, its values."""
     found = {tensor.name: tensor for tensor in graph.initializer}
     return found | {tensor.values.name: tensor.values for tensor in graph.sparse_initializer}
+
+
+def free_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """The inputs that a caller has to pass: those without an initializer."""
+    known = initializers(graph)
+    return [info for info in graph.input if info.name not in known]
 
 
 def _ends(nodes: Sequence[onnx.NodeProto], read: Collection[str], listed: Collection[str]) -> Iterator[str]:
@@ -192,7 +199,7 @@ def body_alone(model: onnx.ModelProto, number: int, types: Types) -> onnx.ModelP
     result.CopyFrom(model)
     whole = result.graph
     body = list(bodies(whole.node))[number]
-    names = {info.name for info in body.input} | _initializers(body).keys()
+    names = {info.name for info in body.input} | initializers(body).keys()
     graph = onnx.GraphProto(name=whole.name, node=body.node, input=body.input, output=body.output)
     graph.value_info.extend(body.value_info)
     for outer in (body, whole):

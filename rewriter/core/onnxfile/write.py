@@ -271,15 +271,22 @@ def check_target(path: Path, force: bool) -> os.stat_result | None:
     return found
 
 
-def write_file(path: Path, fill: Callable[[int], None], force: bool) -> None:
-    """Creates `path` with the bytes that `fill` writes to its descriptor, at once and completely, or not at all.
+def write_file(path: Path, content: bytes | Callable[[int], None], force: bool) -> None:
+    """Creates `path` with bytes, or with those that a function writes to its descriptor, at once and completely, or not at all.
 
     The bytes go to a temporary file in the same folder, which then gets the name. On any failure it is removed. The next
     process removes the files of a killed one. A file that is replaced keeps its permissions. The bytes are on the disk before
     they have the name, and the name is also on the disk when this returns.
     Raises RewriterError if the target may not be replaced or the system fails.
     """
-    _write(path, fill, force)
+    with NewFile(path, force) as file:
+        file.fill(content)
+        file.sync()
+        file.name()
+    try:
+        sync_folder(os.path.dirname(path) or ".")
+    except OSError as error:
+        raise RewriterError(f"{path}: {reason(error)}") from error
 
 
 class NewFile:
@@ -376,22 +383,6 @@ class NewFile:
             self._rename()
 
 
-def write_bytes(path: Path, data: bytes, force: bool) -> None:
-    """`write_file` for bytes."""
-    _write(path, data, force)
-
-
-def _write(path: Path, content: bytes | Callable[[int], None], force: bool) -> None:
-    with NewFile(path, force) as file:
-        file.fill(content)
-        file.sync()
-        file.name()
-    try:
-        sync_folder(os.path.dirname(path) or ".")
-    except OSError as error:
-        raise RewriterError(f"{path}: {reason(error)}") from error
-
-
 def sync_folder(folder: str | os.PathLike[str]) -> None:
     """Has the names in a folder written to the disk, if the system can. Raises OSError if that fails."""
     if not hasattr(os, "O_DIRECTORY"):
@@ -447,15 +438,11 @@ def sole_run(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 def _unlock(descriptor: int) -> None:
     """Releases the lock also in child processes that were forked meanwhile and share the descriptor."""
-    import fcntl
-
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
 
 
 def _locked(folder: str | os.PathLike[str]) -> int:
-    import fcntl
-
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError as error:

@@ -79,13 +79,14 @@ def _meant(index: GraphIndex, scope: Scope, position: int, tensor: gs.Tensor) ->
 FREE_SINCE = 4  # the ir_version from which on initializers need not be listed
 
 
-def listed_initializers(context: Context) -> list[str]:
-    return [tensor.name for tensor in _listed(context.index)]
+def listed_initializers(context: Context) -> Iterator[gs.Tensor]:
+    if isinstance(context.index.graph, Graph):
+        yield from (tensor for tensor in context.index.graph.initializers if getattr(tensor, "listed", False))
 
 
 def unlist_initializers(rewriting: Rewriting) -> None:
     graph, edits = rewriting.index.graph, rewriting.edits
-    for tensor in list(_listed(rewriting.index)):
+    for tensor in list(listed_initializers(rewriting.context)):
         edits.later(setattr, tensor, "listed", True)
         edits.declare("input", tensor.name, (tensor.dtype, tensor.shape), None)
         tensor.listed = False
@@ -95,17 +96,11 @@ def unlist_initializers(rewriting: Rewriting) -> None:
         graph.ir_version = FREE_SINCE
 
 
-def _listed(index: GraphIndex) -> Iterator[gs.Tensor]:
-    if isinstance(index.graph, Graph):
-        yield from (tensor for tensor in index.graph.initializers if getattr(tensor, "listed", False))
-
-
 # Nodes that come before their operands. The order in which they can run is known since the model was indexed.
 
 
-def unsorted_nodes(context: Context) -> list[str]:
-    index = context.index
-    return [node_name(node) for scope in index.scopes for node in index.misplaced(scope)]
+def unsorted_nodes(context: Context) -> list[gs.Node]:
+    return [node for scope in context.index.scopes for node in context.index.misplaced(scope)]
 
 
 def sort_nodes(rewriting: Rewriting) -> None:
@@ -172,18 +167,7 @@ def drop_imports(rewriting: Rewriting) -> None:
 Shape = tuple[Dim, ...]
 
 
-def misdeclared_tensors(context: Context) -> list[str]:
-    return [tensor.name for tensor in _inner(context)]
-
-
-def declare_inner(rewriting: Rewriting) -> None:
-    facts = rewriting.context.facts
-    for tensor in list(_inner(rewriting.context)):
-        dtype, shape = facts.dtype(tensor), facts.shape(tensor)
-        rewriting.edits.correct_type(tensor, gs_dtype(dtype) if dtype else None, None if shape is None else list(shape))
-
-
-def _inner(context: Context) -> Iterator[gs.Tensor]:
+def misdeclared_tensors(context: Context) -> Iterator[gs.Tensor]:
     index, facts = context.index, context.facts
     if not declares_inner(index):
         return
@@ -197,16 +181,14 @@ def _inner(context: Context) -> Iterator[gs.Tensor]:
                     yield tensor
 
 
-def misdeclared_outputs(context: Context) -> list[str]:
-    return [tensor.name for tensor, _ in _outputs(context)]
+def declare_inner(rewriting: Rewriting) -> None:
+    facts = rewriting.context.facts
+    for tensor in list(misdeclared_tensors(rewriting.context)):
+        dtype, shape = facts.dtype(tensor), facts.shape(tensor)
+        rewriting.edits.correct_type(tensor, gs_dtype(dtype) if dtype else None, None if shape is None else list(shape))
 
 
-def declare_outputs(rewriting: Rewriting) -> None:
-    for tensor, shape in list(_outputs(rewriting.context)):
-        rewriting.edits.correct_type(tensor, tensor.dtype, list(shape))
-
-
-def _outputs(context: Context) -> Iterator[tuple[gs.Tensor, Shape]]:
+def misdeclared_outputs(context: Context) -> Iterator[tuple[gs.Tensor, Shape]]:
     """Outputs of the model with the shape that they should declare; names are only changed to names that others bear."""
     for tensor in context.index.graph.outputs:
         if context.index.producer(tensor) is None or not isinstance(tensor, gs.Variable):
@@ -222,16 +204,12 @@ def _outputs(context: Context) -> Iterator[tuple[gs.Tensor, Shape]]:
             yield tensor, wanted
 
 
-def misdeclared_maps(context: Context) -> list[str]:
-    return [tensor.name for tensor in _maps(context)]
+def declare_outputs(rewriting: Rewriting) -> None:
+    for tensor, shape in list(misdeclared_outputs(rewriting.context)):
+        rewriting.edits.correct_type(tensor, tensor.dtype, list(shape))
 
 
-def declare_maps(rewriting: Rewriting) -> None:
-    for tensor in list(_maps(rewriting.context)):
-        rewriting.edits.correct_type(tensor, gs_dtype(onnx.TensorProto.FLOAT), tensor.shape)
-
-
-def _maps(context: Context) -> Iterator[gs.Variable]:
+def misdeclared_maps(context: Context) -> Iterator[gs.Variable]:
     """Outputs that a ZipMap returns and that declare maps of double precision, in models with such an input."""
     graph = context.index.graph
     if not any(elem_type(tensor) == onnx.TensorProto.DOUBLE for tensor in graph.inputs):
@@ -242,6 +220,11 @@ def _maps(context: Context) -> Iterator[gs.Variable]:
             continue
         if tensor.type == "sequence_type" and dtype_number(tensor.dtype) == onnx.TensorProto.DOUBLE:
             yield tensor
+
+
+def declare_maps(rewriting: Rewriting) -> None:
+    for tensor in list(misdeclared_maps(rewriting.context)):
+        rewriting.edits.correct_type(tensor, gs_dtype(onnx.TensorProto.FLOAT), tensor.shape)
 
 
 def _without_declaration(context: Context, tensor: gs.Variable) -> Any:
@@ -262,17 +245,7 @@ def _without_declaration(context: Context, tensor: gs.Variable) -> Any:
 # and its contents are known there, and values computed from it alone can be computed once.
 
 
-def unchanged_states(context: Context) -> list[str]:
-    return [tensor.name for tensor, _ in _states(context)]
-
-
-def read_before_loops(rewriting: Rewriting) -> None:
-    """The readers of such a state, in the body and after the loop, read its value before the loop."""
-    for state, initial in list(_states(rewriting.context)):
-        rewriting.edits.replace_uses(state, initial)
-
-
-def _states(context: Context) -> Iterator[tuple[gs.Tensor, gs.Tensor]]:
+def unchanged_states(context: Context) -> Iterator[tuple[gs.Tensor, gs.Tensor]]:
     """The states that are read, as inputs of bodies and as outputs of their loops, each with its value before the loop.
 
     If a body declares another shape than the state has, it runs in some runtimes, as long as they do not know the shape.
@@ -291,6 +264,12 @@ def _states(context: Context) -> Iterator[tuple[gs.Tensor, gs.Tensor]]:
                 yield inputs[i + 2], initial
             if i < len(loop.outputs) and index.uses(loop.outputs[i]):
                 yield loop.outputs[i], initial
+
+
+def read_before_loops(rewriting: Rewriting) -> None:
+    """The readers of such a state, in the body and after the loop, read its value before the loop."""
+    for state, initial in list(unchanged_states(rewriting.context)):
+        rewriting.edits.replace_uses(state, initial)
 
 
 def _is_hidden(name: str, body: Scope, index: GraphIndex) -> bool:

@@ -14,7 +14,6 @@ from rewriter.core.conditions.context import Context
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.values import constant_array
 from rewriter.core.language.operator_traits import BODIES, DRAWS
@@ -26,21 +25,11 @@ from rewriter.core.rewriting.transaction import Rewriting
 LEAST = 256
 """Bytes of an initializer that is worth being shared; shapes and scalars may keep a name of their own."""
 
-TensorPair = tuple[gs.Tensor, gs.Tensor]
 
-
-def copied_initializers(context: Context) -> list[str]:
-    return [copy.name for copy, _ in _initializer_copies(context.index, context.facts)]
-
-
-def share_initializers(rewriting: Rewriting) -> None:
-    for copy, first in list(_initializer_copies(rewriting.index, rewriting.context.facts)):
-        rewriting.edits.replace_uses(copy, first)
-
-
-def _initializer_copies(index: GraphIndex, facts: Facts) -> Iterator[TensorPair]:
+def copied_initializers(context: Context) -> Iterator[tuple[gs.Tensor, gs.Tensor]]:
     """Each copy with the first of its kind. Weights are read only if another one has the same type and shape."""
-    for group in _alike(index, facts):
+    facts = context.facts
+    for group in _alike(context.index, facts):
         first: dict[bytes, gs.Tensor] = {}
         for tensor in group:
             array = facts.constant(tensor)
@@ -50,6 +39,11 @@ def _initializer_copies(index: GraphIndex, facts: Facts) -> Iterator[TensorPair]
             kept = first.setdefault(digest, tensor)
             if kept is not tensor:
                 yield tensor, kept
+
+
+def share_initializers(rewriting: Rewriting) -> None:
+    for copy, first in list(copied_initializers(rewriting.context)):
+        rewriting.edits.replace_uses(copy, first)
 
 
 def _alike(index: GraphIndex, facts: Facts) -> list[list[gs.Tensor]]:
@@ -82,24 +76,10 @@ DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 _NEVER = BODIES | DRAWS | {"Dropout", "Constant", "SequenceMap"}
 """Operators that may compute a different result each time, or hold graphs; and Constant, which computes nothing."""
 
-NodePair = tuple[gs.Node, gs.Node]
 
-
-def equal_nodes(context: Context) -> list[str]:
-    return [node_name(copy) for copy, _ in _node_copies(context.index, context.facts)]
-
-
-def merge_equal_nodes(rewriting: Rewriting) -> None:
-    """The readers of each copy read the first node instead, and the copy goes."""
-    for copy, first in list(_node_copies(rewriting.index, rewriting.context.facts)):
-        for old, new in zip(copy.outputs, first.outputs, strict=True):
-            if old.name:
-                rewriting.edits.replace_uses(old, new)
-        rewriting.edits.remove(copy)
-
-
-def _node_copies(index: GraphIndex, facts: Facts) -> Iterator[NodePair]:
+def equal_nodes(context: Context) -> Iterator[tuple[gs.Node, gs.Node]]:
     """Each copy with the first of its kind, in an order in which the operands of a copy are compared before the copy."""
+    index, facts = context.index, context.facts
     same: dict[int, gs.Tensor] = {}
     functions = {(f.domain or "", f.name) for f in getattr(index.graph, "functions", ())}
     for scope in index.scopes:
@@ -113,6 +93,15 @@ def _node_copies(index: GraphIndex, facts: Facts) -> Iterator[NodePair]:
                 continue
             same.update((id(old), new) for old, new in zip(node.outputs, kept.outputs, strict=True) if old.name)
             yield node, kept
+
+
+def merge_equal_nodes(rewriting: Rewriting) -> None:
+    """The readers of each copy read the first node instead, and the copy goes."""
+    for copy, first in list(equal_nodes(rewriting.context)):
+        for old, new in zip(copy.outputs, first.outputs, strict=True):
+            if old.name:
+                rewriting.edits.replace_uses(old, new)
+        rewriting.edits.remove(copy)
 
 
 def _replaceable(copy: gs.Node, first: gs.Node, index: GraphIndex) -> bool:

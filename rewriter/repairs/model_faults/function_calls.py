@@ -14,7 +14,6 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.graph_functions import node_keeps_meaning
 from rewriter.core.graph.index import GraphIndex, operator_key
-from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.scopes import FunctionKey, bodies, callee, key_of, needed_functions, opset_versions
 from rewriter.core.language.schema import history
 from rewriter.core.rewriting.model_edits import set_opset
@@ -24,8 +23,8 @@ MOST = 100_000
 """Nodes that replace calls; functions that call others twice each can expand to more than fit into memory."""
 
 
-def function_calls(context: Context) -> list[str]:
-    return [node_name(node) for node in _calls(context.index, _plain(context.index))]
+def function_calls(context: Context) -> list[gs.Node]:
+    return _calls(context.index, _plain(context.index))
 
 
 def inline_calls(rewriting: Rewriting) -> None:

@@ -18,6 +18,7 @@ from rewriter.core.conditions.context import Context
 from rewriter.core.facts.derive import node_facts
 from rewriter.core.facts.infer import output_types
 from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.scopes import Scope
 from rewriter.core.rewriting.transaction import Rewriting
@@ -81,21 +82,13 @@ def _later_namesakes(index: GraphIndex) -> Iterator[gs.Node]:
                 seen.add(node.name)
 
 
-def unnamed_nodes(context: Context) -> list[str]:
-    return [_first_output(node) for node in _unnamed(context.index)]
+def unnamed_nodes(context: Context) -> Iterator[gs.Node]:
+    return (node for scope in context.index.scopes for node in context.index.members(scope) if not node.name)
 
 
 def name_unnamed_nodes(rewriting: Rewriting) -> None:
-    for node in list(_unnamed(rewriting.index)):
-        rewriting.edits.rename(node, rewriting.index.node_names.fresh(_first_output(node)))
-
-
-def _unnamed(index: GraphIndex) -> Iterator[gs.Node]:
-    return (node for scope in index.scopes for node in index.members(scope) if not node.name)
-
-
-def _first_output(node: gs.Node) -> str:
-    return str(next((tensor.name for tensor in node.outputs if tensor.name), node.op))
+    for node in list(unnamed_nodes(rewriting.context)):
+        rewriting.edits.rename(node, rewriting.index.node_names.fresh(node_name(node)))
 
 
 # --- both --------------------------------------------------------------------------------------------------------------
@@ -199,7 +192,7 @@ def _definitions(index: GraphIndex, scope: Scope, positions: dict[int, int]) -> 
     """The definitions of names in a scope, with their positions: inputs and initializers first; records positions of nodes."""
     for tensor in _named_inputs(scope):
         yield tensor, -1
-    for position, node in enumerate(index.members(scope) if positions is not None else ()):
+    for position, node in enumerate(index.members(scope)):
         positions[id(node)] = position
         for tensor in node.outputs:
             if tensor.name:

@@ -29,8 +29,8 @@ _TRAINED = frozenset({"BatchNormalization", "Dropout"})
 _RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 
 
-def old_nodes(context: Context) -> list[str]:
-    return [node_name(node) for node in _old_nodes(context) if _lacks_kernel(context, node)]
+def old_nodes(context: Context) -> list[gs.Node]:
+    return [node for node in _old_nodes(context) if _lacks_kernel(context, node)]
 
 
 def raise_old_opset(rewriting: Rewriting) -> None:
@@ -107,12 +107,12 @@ def _slope_for_channels(context: Context, node: gs.Node) -> bool | None:
 # with their attributes, operands and element types, and that existed when the model's format did.
 
 
-def lost_opset(context: Context) -> list[str]:
+def lost_opset(context: Context) -> list[gs.Node]:
     """The nodes whose version is unknown."""
     graph = context.index.graph
     if graph.import_domains or _format(context) < IMPORTS:
         return []
-    return [node_name(node) for node in _onnx_nodes(context)]
+    return _onnx_nodes(context)
 
 
 def import_opset(rewriting: Rewriting) -> None:
@@ -165,43 +165,7 @@ _LATE = frozenset(
 """Element types that were added to operators one after the other; the other types were there from the beginning."""
 
 
-def early_nodes(context: Context) -> list[str]:
-    return [node_name(node) for node, _ in _early(context)]
-
-
-def raise_opset(rewriting: Rewriting) -> None:
-    """Raises Refused if the results of the model would change, or if that is unknown."""
-    _raise_for(rewriting, [], list(_early_forms(rewriting.context)))
-
-
-def _raise_for(rewriting: Rewriting, *choices: list[tuple[gs.Node, int]]) -> None:
-    """Raises the opset for the operators and element types that it lacks, and for the first of these lists of nodes in a later
-    form that no other node hinders.
-
-    Raises Refused if there is none.
-    """
-    context, index = rewriting.context, rewriting.index
-    lacking = [first for _, first in _early(context)]
-    why = ""
-    for forms in choices:
-        version = max([*lacking, *(first for _, first in forms)])
-        hindrance = _hindrance(context, forms, version)
-        if not hindrance:
-            set_opset(index, rewriting.edits, index.scopes[0], "", version)
-            return
-        why = why or hindrance
-    raise Refused(why)
-
-
-def _hindrance(context: Context, forms: list[tuple[gs.Node, int]], version: int) -> str:
-    """Why the opset cannot be raised to a version that has these forms; "" if it can."""
-    for node, first in forms:
-        if not node_keeps_meaning(node, "", first, version):
-            return f"{node.op} {node_name(node)!r} has another meaning at opset {first} than at {version}"
-    return obstacle(context, "", version, {id(node) for node, _ in forms})
-
-
-def _early(context: Context) -> Iterator[tuple[gs.Node, int]]:
+def early_nodes(context: Context) -> Iterator[tuple[gs.Node, int]]:
     """Nodes of ONNX's own operators that the model's opset lacks, each with the first opset that has it."""
     index = context.index
     now = index.scopes[0].opsets.get("")
@@ -223,22 +187,45 @@ def _early(context: Context) -> Iterator[tuple[gs.Node, int]]:
                 yield node, first
 
 
+def raise_opset(rewriting: Rewriting) -> None:
+    """Raises Refused if the results of the model would change, or if that is unknown."""
+    _raise_for(rewriting, [], list(early_forms(rewriting.context)))
+
+
+def _raise_for(rewriting: Rewriting, *choices: list[tuple[gs.Node, int]]) -> None:
+    """Raises the opset for the operators and element types that it lacks, and for the first of these lists of nodes in a later
+    form that no other node hinders.
+
+    Raises Refused if there is none.
+    """
+    context, index = rewriting.context, rewriting.index
+    lacking = [first for _, first in early_nodes(context)]
+    why = ""
+    for forms in choices:
+        version = max([*lacking, *(first for _, first in forms)])
+        hindrance = _hindrance(context, forms, version)
+        if not hindrance:
+            set_opset(index, rewriting.edits, index.scopes[0], "", version)
+            return
+        why = why or hindrance
+    raise Refused(why)
+
+
+def _hindrance(context: Context, forms: list[tuple[gs.Node, int]], version: int) -> str:
+    """Why the opset cannot be raised to a version that has these forms; "" if it can."""
+    for node, first in forms:
+        if not node_keeps_meaning(node, "", first, version):
+            return f"{node.op} {node_name(node)!r} has another meaning at opset {first} than at {version}"
+    return obstacle(context, "", version, {id(node) for node, _ in forms})
+
+
 # Nodes in a form that the imported opset does not have yet: with attributes or operands that its version of the operator lacks.
 #
 # Such a model was written for a later opset, and its import was lowered. It is raised as above. Rules for single nodes come
 # first: most of these forms can be said in the older opset.
 
 
-def early_forms(context: Context) -> list[str]:
-    return [node_name(node) for node, _ in _early_forms(context)]
-
-
-def raise_opset_for_forms(rewriting: Rewriting) -> None:
-    """Raises Refused if the results of the model would change, or if that is unknown."""
-    _raise_for(rewriting, list(_early_forms(rewriting.context)))
-
-
-def _early_forms(context: Context) -> Iterator[tuple[gs.Node, int]]:
+def early_forms(context: Context) -> Iterator[tuple[gs.Node, int]]:
     """Nodes of ONNX's own operators whose form the model's opset lacks, each with the first opset that has it."""
     now = context.index.scopes[0].opsets.get("")
     if now is None:
@@ -250,6 +237,11 @@ def _early_forms(context: Context) -> Iterator[tuple[gs.Node, int]]:
             first = _first(context, node, now)
             if first is not None:
                 yield node, first
+
+
+def raise_opset_for_forms(rewriting: Rewriting) -> None:
+    """Raises Refused if the results of the model would change, or if that is unknown."""
+    _raise_for(rewriting, list(early_forms(rewriting.context)))
 
 
 def _has_late_types(context: Context) -> bool:

@@ -18,12 +18,13 @@ import onnx
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import load
 from rewriter.core.isolation.budget import current
-from rewriter.core.isolation.child import Crashed, NoAnswer, run_program
+from rewriter.core.isolation.child import Crash, NoAnswer, run_program
 from rewriter.core.onnxfile.external_data import is_external, tensors_of
+from rewriter.core.onnxfile.part import free_inputs
 from rewriter.core.onnxfile.write import temporary_folder
 from rewriter.trust.consumers.consumer_verdict import Consumer, State, Verdict
 from rewriter.trust.proof.judges import SESSION
-from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs, feed_sets
+from rewriter.trust.proof.models.model_inputs import Feed, feed_sets
 from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.trust.proof.onnx_runtime import NAME, one_line
@@ -77,7 +78,7 @@ def ask(consumer: Consumer, path: Path, given: Mapping[str, Any] | None = None) 
         RewriterError: the model cannot be read.
     """
     candidate = Candidate(load(path))
-    names = [info.name for info in declared_inputs(candidate.proto)]
+    names = [info.name for info in free_inputs(candidate.proto.graph)]
     outputs = [info.name for info in candidate.proto.graph.output]
     runs = list(_runs(candidate)) if given is None else [(dict(given), dict(given))]
     with temporary_folder() as folder:
@@ -88,7 +89,7 @@ def ask(consumer: Consumer, path: Path, given: Mapping[str, Any] | None = None) 
             answer, words = _answer(consumer, folder, request)
         except NoAnswer as error:
             where = "while it runs the model" if "ran" in _read(folder) else "while it reads the model"
-            state: State = "ends" if isinstance(error, Crashed) else "silent"
+            state: State = "ends" if isinstance(error, Crash) else "silent"
             reason = str(error).removeprefix("crashed ").strip("()") if state == "ends" else str(error)
             return Verdict(consumer.version, state, f"{reason}, {where}")
         if "rejected" in answer:
@@ -122,7 +123,7 @@ class ConsumerSession:
         Raises:
             CannotRun: the consumer rejects the model, fails or does not answer.
         """
-        inputs = [info.name for info in declared_inputs(self._model)]
+        inputs = [info.name for info in free_inputs(self._model.graph)]
         outputs = [info.name for info in self._model.graph.output]
         with temporary_folder() as folder:
             path = folder / "model.onnx"

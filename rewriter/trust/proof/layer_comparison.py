@@ -15,14 +15,12 @@ import onnx
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.load import check_names
 from rewriter.core.graph.model import load
 from rewriter.core.graph.tidy import fix_shapes
 from rewriter.core.isolation.child import TooSlow
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.expansion import TOLD, expands_too_much
-from rewriter.core.onnxfile.part import Whole
-from rewriter.core.onnxfile.read import read_bytes, read_model_file
+from rewriter.core.onnxfile.part import Whole, free_inputs
 from rewriter.core.onnxfile.tensors import count, numpy_dtype, text
 from rewriter.core.record import field, record, replace
 from rewriter.trust import difference as sides
@@ -31,7 +29,7 @@ from rewriter.trust.proof import onnx_runtime
 from rewriter.trust.proof.judges import PLAIN, SESSION, NoAnswer, Session
 from rewriter.trust.proof.models.equivalence import RECORDED, SAYING
 from rewriter.trust.proof.models.guard import first_bad
-from rewriter.trust.proof.models.model_inputs import LARGE, LIMITS, Feed, FeedSet, declared_inputs, feed_sets, recorded_feed
+from rewriter.trust.proof.models.model_inputs import LARGE, LIMITS, Feed, FeedSet, feed_sets, recorded_feed
 from rewriter.trust.proof.models.model_runs import CannotRun, Outputs, Ready, Runs, runtime_version, runtimes
 from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, differences
 
@@ -171,7 +169,7 @@ class Half:
         Raises:
             RewriterError: an input has no value.
         """
-        infos = declared_inputs(self.model)
+        infos = free_inputs(self.model.graph)
         spare = [name for name in values if name not in {info.name for info in infos}]
         found = {}
         for info in infos:
@@ -460,7 +458,7 @@ def compare_models(
     Raises:
         RewriterError: a file is no model, inputs cannot be made up or do not fit.
     """
-    protos = _model(one), _model(other)
+    protos = load(one).proto, load(other).proto
     runtime = runtimes()[0]
     title, ready = consumer or ("", None)
     halves = Half(protos[0], one, runtime), Half(protos[1], other, runtime, ready)
@@ -475,17 +473,6 @@ def compare_models(
     if feeds is not None:
         _walk(found, halves, feeds, memory, layers=layers)
     return found
-
-
-def _model(path: Path) -> onnx.ModelProto:
-    """The whole model, with weights unless they are in other files. Raises RewriterError as `compare_models` does."""
-    file = read_model_file(path)
-    proto: onnx.ModelProto = file.proto if file.weights is None else onnx.ModelProto.FromString(read_bytes(path))
-    try:
-        check_names(proto)
-    except RewriterError as error:
-        raise RewriterError(f"{path}: {error}") from None
-    return proto
 
 
 @record(frozen=True, slots=True)

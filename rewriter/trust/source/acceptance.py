@@ -15,8 +15,6 @@ from rewriter.core.framework.source_info import VARIABLE, NotOfType, SourceInfo,
 if TYPE_CHECKING:
     import onnx_graphsurgeon as gs
 
-    from rewriter.core.framework.source_info import SourceNode
-
 
 # Whether a framework node and the ONNX node made of it have the same attributes, as far as an exporter writes them.
 #

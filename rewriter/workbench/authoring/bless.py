@@ -12,7 +12,7 @@ from rewriter.core.graph.model import Model
 from rewriter.core.language import ast
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rule_files import read_rule_file
-from rewriter.core.onnxfile.write import write_bytes
+from rewriter.core.onnxfile.write import write_file
 from rewriter.core.record import record
 from rewriter.rule_tools.format import format_text
 from rewriter.trust.rule_tests import TestResult, contradictions, inline_tests, limited_results, read_model
@@ -84,5 +84,5 @@ def write_blessings(blessings: Iterable[Blessing]) -> list[str]:
             raise RewriterError(f"{path} changed while rewriter was working on it; nothing is written, run the command again")
         for one in sorted(changes, key=lambda one: -one.span.start):
             text = f"{text[: one.span.start].rstrip()}\n{one.text}\n{text[one.span.end :].lstrip()}"
-        write_bytes(Path(path), format_text(text, path).encode(), force=True)
+        write_file(Path(path), format_text(text, path).encode(), force=True)
     return list(by_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 from rewriter import __version__
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.language.rule_files import find_rule_files
-from rewriter.core.onnxfile.write import write_bytes
+from rewriter.core.onnxfile.write import write_file
 from rewriter.core.record import record
 from rewriter.rule_tools.format import format_text
 from rewriter.trust.proof.rules.verdict import NAME as LOCK
@@ -76,7 +76,7 @@ def write_pack(pack: NewPack, folder: Path) -> list[Path]:
         for name, text in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(path, text.encode(), force=False)
+            write_file(path, text.encode(), force=False)
     except FileExistsError:
         raise RewriterError(f"{folder} exists; name a folder that does not with -o") from None
     except OSError as error:

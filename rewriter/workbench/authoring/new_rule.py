@@ -17,6 +17,7 @@ import onnx.printer
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.single_node import known_types
 from rewriter.core.framework.exporter import detect
+from rewriter.core.graph.load import default_opset
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.model_text import canonical_text
 from rewriter.core.language.diagnostics import escape, suggest
@@ -28,7 +29,7 @@ from rewriter.rule_tools.format import format_text
 from rewriter.trust.difference import ComparedGraphs, of_graph
 from rewriter.trust.rule_tests import read_model
 from rewriter.workbench.authoring.region_rule import Region, RegionRule
-from rewriter.workbench.authoring.rule_text import FILL, compiled, kind_of_refused, main_version, refusal
+from rewriter.workbench.authoring.rule_text import FILL, compiled, kind_of_refused, refusal
 from rewriter.workbench.surgery.reduction import Reduction, Trials
 
 # A model as the tests of rule files write it: ONNX text that is parsed back into the same model.
@@ -185,7 +186,7 @@ def new_rule(
     text, refused, exporter = model_text(part), refusal(part, model, runtime), detect(model.graph).name
     header = [f'exporter: "{exporter}"'] if exporter else []
     header += kind_of_refused(refused) if refused else ["kind: exact"]
-    types, version = known_types(Model.from_proto(part)), main_version(part)
+    types, version = known_types(Model.from_proto(part)), default_opset(part.opset_import)
     fix = f"{FILL}: the repair, in one sentence that begins with a verb."
     problem = ""
     for anew, is_open in product((True, False), repeat=2):

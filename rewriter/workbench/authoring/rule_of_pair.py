@@ -18,6 +18,7 @@ from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.single_node import known_types
 from rewriter.core.framework.exporter import detect
+from rewriter.core.graph.load import default_opset
 from rewriter.core.graph.model import Model
 from rewriter.core.language.diagnostics import escape
 from rewriter.core.language.rule import Rule
@@ -31,7 +32,7 @@ from rewriter.trust.proof.models.validity import Candidate
 from rewriter.trust.rule_tests import contradictions
 from rewriter.workbench.authoring.new_rule import BegunRules, around_nodes, check_code, model_text, without_new_names
 from rewriter.workbench.authoring.region_rule import GUESS, Region, RegionRule, changed_regions
-from rewriter.workbench.authoring.rule_text import FILL, compiled, kind_of_refused, main_version, refusal
+from rewriter.workbench.authoring.rule_text import FILL, compiled, kind_of_refused, refusal
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.reduction import inline
 from rewriter.workbench.surgery.same_numbers import Agreement, Step, agreement
@@ -167,7 +168,7 @@ def _rule(one: onnx.ModelProto, other: onnx.ModelProto, regions: list[Region], c
     """A rule for the smallest region, which may also match others. Raises RewriterError."""
     region, problem = regions[0], ""
     types = known_types(Model.from_proto(one))
-    version = main_version(one)
+    version = default_opset(one.opset_import)
     nodes = [region.graphs.one.nodes[number] for number in region.removed]
     branches = [attribute.name for attribute in nodes[0].attribute if attribute.HasField("g")] if len(nodes) == 1 else []
     best: _Written | None = None

@@ -86,11 +86,6 @@ def compiled(text: str) -> Rule:
     return Rule(rule_file.rules[0], "new.rules", SourceText("new.rules", text))
 
 
-def main_version(model: onnx.ModelProto) -> int:
-    """The version of ONNX's own operators."""
-    return next((entry.version for entry in model.opset_import if not normal(entry.domain)), 1)
-
-
 def kind_of_refused(reason: str) -> list[str]:
     """The header of a rule whose models are rejected, with the reason as the symptom."""
     return ["kind: repair", "evidence: refused", f"symptom: {quoted(reason)}"]

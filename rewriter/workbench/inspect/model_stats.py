@@ -25,6 +25,7 @@ from rewriter.core.graph.values import Constant, elem_type
 from rewriter.core.language.operator_traits import of_form, pick
 from rewriter.core.onnxfile.tensors import byte_size, numpy_dtype, text
 from rewriter.core.record import field, record
+from rewriter.trust.proof.models.benchmark import described
 
 # The modules of the framework that nodes belong to, as the exporter recorded them or named the nodes.
 
@@ -312,18 +313,12 @@ def _weight(tensor: Constant, readers: Sequence[tuple[gs.Node, int]]) -> WeightS
         return found
     if values.dtype.kind in "OUSc" or not values.size:
         return found
-    numbers = values if values.dtype.kind in "biuf" and values.itemsize >= 4 else values.astype(np.float32)
-    if numbers.dtype.kind == "f":
-        with np.errstate(all="ignore"):
-            total = float(numbers.sum(dtype=np.float64))
-        if not np.isfinite(total):
-            found.nan, found.inf = int(np.isnan(numbers).sum()), int(np.isinf(numbers).sum())
-    finite = numbers[np.isfinite(numbers)] if found.nan or found.inf else numbers
-    if finite.size:
-        found.min, found.max, found.mean = finite.min().item(), finite.max().item(), float(finite.mean(dtype=np.float64))
+    numbers = described(values)
+    found.min, found.max, found.mean = (numbers.get(name) for name in ("min", "max", "mean"))
+    found.nan, found.inf = numbers.get("nan", 0), numbers.get("inf", 0)
     axis = _axis_of_channels(readers, values.ndim)
     if axis is not None:
-        rows: Any = np.moveaxis(numbers, axis, 0).reshape(values.shape[axis], -1)
+        rows: Any = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
         same = (rows == rows[:, :1]).all(axis=1)
         found.channels, found.constant = len(rows), int(same.sum())
         found.dead = int((same & (rows[:, 0] == 0)).sum())

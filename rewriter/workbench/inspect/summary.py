@@ -14,6 +14,7 @@ from rewriter.core.framework.exporter import identify, version_bounds
 from rewriter.core.graph.message_text import attribute_text, graphs_by_path, type_text
 from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.onnxfile import external_data
+from rewriter.core.onnxfile.part import free_inputs
 from rewriter.core.onnxfile.read import read_model_file
 from rewriter.core.onnxfile.tensors import byte_size, text
 from rewriter.core.record import field, record
@@ -147,10 +148,7 @@ class _Survey:
                 for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)):
                     self._count(initializers, tensor)
             typed += len(graph.value_info)
-        initializer_names = {text(tensor.name) for tensor in main.initializer} | {
-            text(s.values.name) for s in main.sparse_initializer
-        }
-        inputs = [SummaryPort(text(value.name), type_text(value.type)) for value in main.input]
+        inputs = [SummaryPort(text(value.name), type_text(value.type)) for value in free_inputs(main)]
         return ModelSummary(
             path=str(self._path),
             size=size,
@@ -159,9 +157,9 @@ class _Survey:
             exporter=self._exporter(),
             graph=text(main.name),
             opsets={text(entry.domain): entry.version for entry in model.opset_import},
-            inputs=[port for port in inputs if port.name not in initializer_names],
+            inputs=inputs,
             outputs=[SummaryPort(text(value.name), type_text(value.type)) for value in main.output],
-            listed=sum(port.name in initializer_names for port in inputs),
+            listed=len(main.input) - len(inputs),
             nodes=operators.total(),
             operators=dict(operators),
             initializers=initializers,

@@ -31,7 +31,7 @@ from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.files import read_bytes
 from rewriter.core.onnxfile.tensors import read_tensor, text_or_bytes
 from rewriter.core.onnxfile.weights_apart import FIELDS, Payload, completed, digest, length, payload_of, write_pieces
-from rewriter.core.onnxfile.write import check_target, write_bytes, write_file
+from rewriter.core.onnxfile.write import check_target, write_file
 from rewriter.trust.proof import judges
 from rewriter.workbench.surgery.data_files import DataFiles
 from rewriter.workbench.surgery.opened import messages
@@ -222,7 +222,7 @@ def write(model: Model, target: Path, *, force: bool = False) -> list[Path]:
     if contents:
         write_file(_data(target), lambda descriptor: write_pieces(descriptor, contents), force)
     for path, data in reversed(written):
-        write_bytes(path, data, force)
+        write_file(path, data, force)
     if not rest and force:
         _rest(target).unlink(missing_ok=True)
     return files[::-1]
@@ -467,7 +467,7 @@ def write_form(model: Model, target: Path, form: str, *, force: bool = False) ->
     text = _written(model, form)
     if model.folder is not None:
         external_data.copy_data_files(model.sketch(), model.folder, target.parent, force)
-    write_bytes(target, text.encode(), force)
+    write_file(target, text.encode(), force)
     return [target]
 
 

@@ -26,7 +26,7 @@ from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import written_names
-from rewriter.core.graph.save import newest_import
+from rewriter.core.graph.save import newest_import, oldest_ir
 from rewriter.core.graph.scopes import Scope, callee, key_of, operator_key, opset_versions, with_inner
 from rewriter.core.language import schema
 from rewriter.core.language.dtypes import DTYPE_NAMES
@@ -491,11 +491,6 @@ def _restamp(model: Model, before: int, version: int) -> list[str]:
         raise RewriterError(f"{'; '.join(nodes[:_SHOWN])}{more}. Without --restamp such nodes are converted")
     functions = [f"{f.domain}::{f.name}" for f in model.graph.functions if opset_versions(f).get("", version) != version]
     return [f"{', '.join(functions[:3])}: functions keep the versions that they import"] if functions else []
-
-
-def oldest_ir(version: int) -> int:
-    """The IR version that came with a version of ONNX's operators."""
-    return next(ir for ir in range(1, _MOST_IR + 1) if newest_import("", ir) >= version)
 
 
 def _ir_version(model: Model, version: int, requested: int | None) -> int:

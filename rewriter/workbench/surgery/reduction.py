@@ -31,7 +31,7 @@ from rewriter.core.graph.scopes import needed_functions, with_inner
 from rewriter.core.graph.tidy import drop_imports
 from rewriter.core.isolation import child
 from rewriter.core.isolation.budget import Budget, budgeted, current
-from rewriter.core.isolation.child import Crashed, NoAnswer
+from rewriter.core.isolation.child import Crash, NoAnswer
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import RUN
 from rewriter.core.onnxfile import external_data
@@ -342,7 +342,7 @@ def _failure(candidate: Candidate) -> str | None:
             try:
                 candidate.session().run([], feed, seconds=SECONDS)
                 return ""
-            except (RefusedError, Crashed) as error:
+            except (RefusedError, Crash) as error:
                 why = why or str(error)
     except (NoAnswer, RewriterError):
         return None  # it takes too long, or no inputs can be made for it

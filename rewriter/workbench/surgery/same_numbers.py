@@ -7,11 +7,12 @@ from typing import Any
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.isolation import child
-from rewriter.core.isolation.child import Crashed, NoAnswer
+from rewriter.core.isolation.child import Crash, NoAnswer
+from rewriter.core.onnxfile.part import free_inputs
 from rewriter.core.record import field, record
 from rewriter.trust.proof import onnx_runtime
 from rewriter.trust.proof.judges import PLAIN, RefusedError
-from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs
+from rewriter.trust.proof.models.model_inputs import Feed
 from rewriter.trust.proof.models.model_runs import MOST_BYTES, SECONDS, small_feeds
 from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, differences
 from rewriter.trust.proof.models.validity import Candidate
@@ -107,7 +108,7 @@ def _run(steps: Sequence[Step], feed: Feed) -> Values:
     known: Values = dict(feed)
     for step in steps:
         own = {}
-        for info in declared_inputs(step.candidate.proto):
+        for info in free_inputs(step.candidate.proto.graph):
             name = step.inputs.get(info.name, info.name)
             if info.type.tensor_type.elem_type > _LAST_OF_NUMPY:
                 raise RewriterError(f"{name!r} has an element type that NumPy lacks")
@@ -122,7 +123,7 @@ def _run(steps: Sequence[Step], feed: Feed) -> Values:
             )
         try:
             found = step.candidate.session(PLAIN).run(names, own, seconds=SECONDS)
-        except (RefusedError, Crashed, NoAnswer) as error:
+        except (RefusedError, Crash, NoAnswer) as error:
             raise _Failed(str(error)) from error
         known.update((step.outputs.get(name, name), value) for name, value in zip(names, found, strict=True))
     return known

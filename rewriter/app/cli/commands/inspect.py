@@ -103,7 +103,7 @@ def view(args: argparse.Namespace) -> int:
     """
     from rewriter.app.report.report_page import viewer_page
     from rewriter.app.report.summary_lines import size_text
-    from rewriter.core.onnxfile.write import check_target, write_bytes
+    from rewriter.core.onnxfile.write import check_target, write_file
     from rewriter.workbench.inspect.model_stats import model_stats
     from rewriter.workbench.inspect.viewed_graph import ON_NODES, notes_of_differences, viewed_model
 
@@ -127,7 +127,7 @@ def view(args: argparse.Namespace) -> int:
     views = list(map(viewed_model, (source.file for source in sources), stats, notes))
     title = " | ".join(source.file.name for source in sources)
     page = viewer_page(views, title, others).encode("utf-8", "backslashreplace")
-    write_bytes(target, page, force=args.force)
+    write_file(target, page, force=args.force)
     print_message(f"{clean(str(target))}: {size_text(len(page))}")
     if args.open:
         import webbrowser
@@ -182,7 +182,7 @@ def picture(args: argparse.Namespace) -> int:
     from rewriter.app.cli.batch import firings_of
     from rewriter.app.findings import ENDINGS, picture_of_firing, picture_of_part
     from rewriter.core.engine.firing_audit import FiringAudit
-    from rewriter.core.onnxfile.write import check_target, write_bytes
+    from rewriter.core.onnxfile.write import check_target, write_file
 
     ending = next((ending for ending in ENDINGS if args.output.lower().endswith(ending)), None)
     if ending is None:
@@ -200,7 +200,7 @@ def picture(args: argparse.Namespace) -> int:
             there = f"there {'is' if len(firings) == 1 else 'are'} {counted(len(firings), 'firing')}"
             raise RewriterError(f"{source.name}: there is no firing {args.firing}; {there}; `rewriter check` lists them")
         text = picture_of_firing(firings[args.firing - 1], ending)
-    write_bytes(target, text.encode("utf-8", "backslashreplace"), force=True)
+    write_file(target, text.encode("utf-8", "backslashreplace"), force=True)
     return 0
 
 

@@ -122,7 +122,7 @@ def plan(args: argparse.Namespace) -> int:
     """
     from rewriter.app.batch.planned_work import plan_of
     from rewriter.app.cli.batch import one_run
-    from rewriter.core.onnxfile.write import check_target, write_bytes
+    from rewriter.core.onnxfile.write import check_target, write_file
     from rewriter.trust.plan_file import written
 
     output = None if args.output in (None, "-") else Path(args.output)
@@ -142,7 +142,7 @@ def plan(args: argparse.Namespace) -> int:
     if output is None:
         print(text, end="")
     else:
-        write_bytes(output, text.encode(), args.force)
+        write_file(output, text.encode(), args.force)
     rewrites = counted(len(outcome.log.firings), "rewrite")
     accepted = sum(proposal.apply for proposal in document.proposals)
     where = "" if output is None else f" in {clean(str(output))}"

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import onnx
 
+from rewriter.core.graph.save import oldest_ir
 from rewriter.core.record import field, record
 
 Array = np.ndarray[Any, Any]
 MOST_ELEMENTS = 1 << 16
 """Elements of one tensor of an instance; faults of rules show in small tensors."""
-
-IR_VERSIONS = ((24, 11), (23, 11), (21, 10), (19, 9), (15, 8), (12, 7), (11, 6), (10, 5), (9, 4))
 
 
 @record(frozen=True)
@@ -48,13 +47,7 @@ class Instance:
 
 def ir_version(opset: int) -> int:
     """An ir_version that models of an opset have and that runtimes of its day read."""
-    return next((ir for least, ir in IR_VERSIONS if opset >= least), 4)
-
-
-def free_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
-    """The inputs that a caller must pass: the ones without an initializer."""
-    initializer_names = {tensor.name for tensor in graph.initializer}
-    return [info for info in graph.input if info.name not in initializer_names]
+    return min(max(oldest_ir(opset), 4), 11)
 
 
 def shape_of(info: onnx.ValueInfoProto, sizes: Mapping[str, int] = MappingProxyType({})) -> list[int | None] | None:

@@ -12,7 +12,8 @@ from onnx import TensorProto
 
 from rewriter.core.language.operator_traits import SPREADING, of_rule, pick, traits
 from rewriter.core.onnxfile.external_data import tensors_of
-from rewriter.trust.proof.instances.instance import MOST_ELEMENTS, Array, Instance, free_inputs, shape_of
+from rewriter.core.onnxfile.part import free_inputs
+from rewriter.trust.proof.instances.instance import MOST_ELEMENTS, Array, Instance, shape_of
 
 # The element types that a model names: of its weights, of its inputs and outputs, and those that it casts to.
 

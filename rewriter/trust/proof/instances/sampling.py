@@ -13,9 +13,10 @@ import onnx
 from rewriter.core.language import ast, schema
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.walk import walk
+from rewriter.core.onnxfile.part import free_inputs
 from rewriter.core.record import replace
 from rewriter.trust.proof.instances.draft import Dims, Rejected
-from rewriter.trust.proof.instances.instance import Instance, free_inputs
+from rewriter.trust.proof.instances.instance import Instance
 from rewriter.trust.proof.instances.pattern_instances import pattern_instance
 from rewriter.trust.proof.instances.seeded_instances import (
     forget_output_shapes,

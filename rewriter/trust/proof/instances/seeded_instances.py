@@ -18,9 +18,10 @@ from onnx import AttributeProto, TensorProto, helper
 from rewriter.core.engine.compile import default_value
 from rewriter.core.language import ast, schema
 from rewriter.core.language.rule import Rule
+from rewriter.core.onnxfile.part import free_inputs
 from rewriter.core.record import replace
 from rewriter.trust.proof.instances.draft import Dims
-from rewriter.trust.proof.instances.instance import MOST_ELEMENTS, Array, Instance, free_inputs, ir_version
+from rewriter.trust.proof.instances.instance import MOST_ELEMENTS, Array, Instance, ir_version
 from rewriter.trust.proof.instances.random_arrays import ANY, ROUGH, TAME, random_array
 from rewriter.trust.rule_tests import read_model
 from rewriter.trust.source.find import find

@@ -14,8 +14,9 @@ import onnx
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.log import Verification
+from rewriter.core.onnxfile.part import free_inputs
 from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, Verify, state_after, stretches
-from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs, random_feeds
+from rewriter.trust.proof.models.model_inputs import Feed, random_feeds
 from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun, Outputs, runtimes
 from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, differences
 from rewriter.trust.proof.models.validity import Candidate
@@ -54,9 +55,9 @@ class BatchCheck:
 
 def _named(before: onnx.ModelProto, after: onnx.ModelProto) -> frozenset[str] | None:
     """Inputs whose first dimension was a number and has one and the same name now; None when that is not all that changed."""
-    now = {info.name: info.type.tensor_type.shape.dim for info in declared_inputs(after)}
+    now = {info.name: info.type.tensor_type.shape.dim for info in free_inputs(after.graph)}
     found, names = set(), set()
-    for info in declared_inputs(before):
+    for info in free_inputs(before.graph):
         old, new = info.type.tensor_type.shape.dim, now.get(info.name)
         if new is None or len(old) != len(new):
             return None

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from rewriter.core.errors import RewriterError, install
+from rewriter.core.onnxfile.part import free_inputs
 from rewriter.core.onnxfile.write import temporary_folder
 from rewriter.core.record import record
 from rewriter.trust.proof import judges, onnx_runtime
 from rewriter.trust.proof.judges import NoAnswer, RefusedError
-from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs, feed_sets, recorded_feed
+from rewriter.trust.proof.models.model_inputs import Feed, feed_sets, recorded_feed
 from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun, Outputs, Ready, runtime_version, runtimes
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.trust.proof.native import NodeTime
@@ -114,7 +115,8 @@ def described(value: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"dtype": "string" if value.dtype.kind in "OU" else str(value.dtype), "shape": list(value.shape)}
     if value.dtype.kind in "OUS" or not value.size or value.dtype.kind == "c":
         return found
-    numbers = value.astype(np.float64) if value.dtype.kind not in "iu" else value
+    whole_or_wide = value.dtype.kind in "iu" or (value.dtype.kind == "f" and value.itemsize >= 4)
+    numbers = value if whole_or_wide else value.astype(np.float32)
     finite = numbers[np.isfinite(numbers)]
     if finite.size:
         found.update(min=finite.min().item(), max=finite.max().item(), mean=float(finite.mean(dtype=np.float64)))
@@ -170,7 +172,7 @@ def benchmark(
     feeds, first = [], None
     for _, _, candidate, drawn in models:
         candidate.size()  # rejects data outside of the folder; the runtime would follow them
-        wanted = {info.name for info in declared_inputs(candidate.proto)}
+        wanted = {info.name for info in free_inputs(candidate.proto.graph)}
         feed = first if first is not None and first.keys() == wanted else single_run(candidate, inputs, drawn).feed
         feeds.append(feed)
         first = first or feed

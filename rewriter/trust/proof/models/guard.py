@@ -19,7 +19,7 @@ from rewriter.core.log import RUN, Firing, Judged, Log, RolledBack, Verification
 from rewriter.core.record import record, replace
 from rewriter.trust.proof.judges import SESSION
 from rewriter.trust.proof.models.model_runs import Running
-from rewriter.trust.proof.models.validity import JUDGES, Candidate, Crash
+from rewriter.trust.proof.models.validity import JUDGES, Candidate, CrashReason
 
 # Running the rules on a model again, with some firings left out.
 #
@@ -340,7 +340,7 @@ class _Guard:
 
 
 def _fault(judge: str, reason: str) -> str:
-    return f"{judge} ended the process: {reason}" if isinstance(reason, Crash) else f"{judge}: {reason}"
+    return f"{judge} ended the process: {reason}" if isinstance(reason, CrashReason) else f"{judge}: {reason}"
 
 
 def _plan(culprits: list[Culprit]) -> Variation:

@@ -22,6 +22,7 @@ from rewriter.core.errors import RewriterError, reason
 from rewriter.core.isolation import budget
 from rewriter.core.isolation.budget import size_text
 from rewriter.core.language.operator_traits import TRAITS
+from rewriter.core.onnxfile.part import free_inputs
 from rewriter.core.onnxfile.write import write_file
 from rewriter.core.record import record, replace
 
@@ -385,14 +386,6 @@ MOST_ELEMENTS = 1 << 26
 _INDICES = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
 
 
-def declared_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    """The inputs that a caller has to pass: the graph inputs without an initializer."""
-    initializer_names = {tensor.name for tensor in model.graph.initializer} | {
-        s.values.name for s in model.graph.sparse_initializer
-    }
-    return [info for info in model.graph.input if info.name not in initializer_names]
-
-
 @record(frozen=True, slots=True)
 class FeedSet:
     """Inputs of one sort.
@@ -416,7 +409,7 @@ def feed_sets(model: onnx.ModelProto) -> Iterator[list[FeedSet]]:
     Raises:
         RewriterError: an input is no tensor, has no known rank or element type, or would be too large.
     """
-    infos = declared_inputs(model)
+    infos = free_inputs(model.graph)
     seen = set()
     for first, other in SIZES:
         shapes = tuple(_shape(info, first, other) for info in infos)
@@ -489,7 +482,7 @@ def recorded_feed(path: str, model: onnx.ModelProto) -> Feed:
     """
     found = read_inputs(path)
     feed = {}
-    infos = declared_inputs(model)
+    infos = free_inputs(model.graph)
     ordered = [name for name in found if name.startswith("in_")]
     known = any(info.name in found or f"in_{info.name}" in found for info in infos)
     for place, info in enumerate(infos):

@@ -11,13 +11,14 @@ import onnx
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.isolation import child
-from rewriter.core.isolation.child import Crashed, NoAnswer, TooSlow
+from rewriter.core.isolation.child import Crash, NoAnswer, TooSlow
 from rewriter.core.log import RUN_FAILURE
+from rewriter.core.onnxfile.part import free_inputs
 from rewriter.core.record import record
 from rewriter.trust.proof import onnx_runtime
 from rewriter.trust.proof.judges import PLAIN, RefusedError, Session
 from rewriter.trust.proof.judges import runtime_version as onnx_runtime_version
-from rewriter.trust.proof.models.model_inputs import Feed, declared_inputs, feed_sets
+from rewriter.trust.proof.models.model_inputs import Feed, feed_sets
 from rewriter.trust.proof.models.validity import Candidate
 from rewriter.trust.proof.native import REFERENCE
 
@@ -228,7 +229,7 @@ def _run(candidate: Candidate, feed: Feed) -> str | None:
     """Why ONNX Runtime does not run a model; "" when it does, None when there is no answer."""
     try:
         candidate.session(candidate.loaded_by).run([], feed, seconds=SECONDS)
-    except (RefusedError, Crashed) as error:
+    except (RefusedError, Crash) as error:
         return str(error)
     except NoAnswer:
         return None
@@ -285,7 +286,7 @@ def run_failure(session: Session, model: onnx.ModelProto) -> RunFailure | None:
             try:
                 session.run([], feed, seconds=left)
                 return None
-            except (RefusedError, Crashed) as error:
+            except (RefusedError, Crash) as error:
                 reasons.append(str(error))
     except NoAnswer:
         return None
@@ -310,7 +311,7 @@ def _inputs_may_be_at_fault(model: onnx.ModelProto, reason: str) -> bool:
 
     They may also differ in the batch. A long reason is cut, and does not show whether the batch is part of it.
     """
-    for info in declared_inputs(model):
+    for info in free_inputs(model.graph):
         tensor = info.type.tensor_type
         first, *others = [dim.HasField("dim_value") for dim in tensor.shape.dim] or [True]
         if tensor.elem_type not in _FLOATS or not all(others) or (onnx_runtime.is_cut(reason) and not first):

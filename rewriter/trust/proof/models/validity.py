@@ -21,9 +21,8 @@ import onnx
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
-from rewriter.core.isolation.child import Crashed, NoAnswer
+from rewriter.core.isolation.child import Crash, NoAnswer
 from rewriter.core.onnxfile import external_data
-from rewriter.core.onnxfile import external_data as copy_external_data
 from rewriter.core.onnxfile.weights_apart import Outline
 from rewriter.core.onnxfile.write import temporary_folder
 from rewriter.trust.proof import judges, onnx_runtime
@@ -46,7 +45,7 @@ RUNTIME = (SESSION, PLAIN)
 JUDGES = (WRITTEN, CHECKER, FULL_CHECK, *RUNTIME)
 
 
-class Crash(str):
+class CrashReason(str):
     """The reason of a check that ended its process in place of rejecting the model: a program of the user would end with it."""
 
     __slots__ = ()
@@ -54,7 +53,7 @@ class Crash(str):
 
 def _is_worse(reason: str, before: str | None) -> bool:
     """Whether a rejection of the result is worse than the answer of the same check about the input."""
-    return before == "" or (isinstance(reason, Crash) and before is not None and not isinstance(before, Crash))
+    return before == "" or (isinstance(reason, CrashReason) and before is not None and not isinstance(before, CrashReason))
 
 
 class Candidate:
@@ -139,7 +138,7 @@ class Candidate:
         Raises:
             RewriterError: a reference contradicts itself, or the model cannot be written.
         """
-        if not copy_external_data.may_refer(self.outline.data):
+        if not external_data.may_refer(self.outline.data):
             return []
         found = [
             external_data.reference(tensor)
@@ -260,8 +259,8 @@ class Candidate:
         """The result of `ask`; a process that ended counts as a rejection of the model."""
         try:
             return ask()
-        except Crashed as error:
-            return Crash(error)
+        except Crash as error:
+            return CrashReason(error)
         except RefusedError as error:
             return str(error)
         except NoAnswer as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.onnxfile.write import write_bytes
+from rewriter.core.onnxfile.write import write_file
 from rewriter.core.record import field, record
 
 TESTED, COUNTEREXAMPLE, UNVERIFIED = "tested", "counterexample", "unverified"
@@ -146,7 +146,7 @@ def write_lock(path: Path, verdicts: Iterable[Verdict], versions: Mapping[str, s
     records = {verdict.rule: verdict.record() for verdict in sorted(verdicts, key=lambda verdict: verdict.rule)}
     lines = ",\n".join(f"  {json.dumps(code)}: {_compact(record)}" for code, record in records.items())
     text = f'{{"schema": {SCHEMA}, "oracles": {_compact(dict(versions))}, "rules": {{\n{lines}\n}}}}\n'
-    write_bytes(path, text.encode(), force=True)
+    write_file(path, text.encode(), force=True)
 
 
 def holds(verdict: Verdict | None, digest: str) -> bool:

@@ -16,6 +16,7 @@ from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
+from rewriter.core.graph.load import default_opset
 from rewriter.core.graph.model import Model, load
 from rewriter.core.isolation.budget import restrict
 from rewriter.core.isolation.process import Process, received
@@ -373,7 +374,7 @@ def _suspects(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> set[str]:
     if off is None:
         return set()
     node = next(node for node in model.graph.node if off.output in node.output)
-    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+    opset = default_opset(model.opset_import)
     operator = schema.schema(node.op_type, node.domain, opset)
     return {f"{node.op_type}-{operator.since if operator else opset}"}
 
