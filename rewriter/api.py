@@ -55,10 +55,16 @@ def rewrite(
         The record of the run: firings, blocked rules, and the reason if the run was stopped.
 
     Raises:
-        RewriterError: `graph` is no graph, the source file cannot be read, or a selected rule lacks a parameter.
+        RewriterError: `graph` is no graph, the source file cannot be read, a selected rule lacks a parameter, or `settings` has
+            one that no selected rule has.
     """
+    chosen = chosen_rules(rules, select, ignore, target, guess=guess)
+    parameters = {(rule.code, param.name) for rule in chosen for param in rule.ast.params}
+    for key in settings or ():
+        if key not in parameters:
+            raise RewriterError(f"no rule that runs has the parameter {key!r}; a key is (code, name)")
     known = Knowledge(_source(source), settings, overridable, has_kernel=has_kernel)
-    return run_on_graph(graph, chosen_rules(rules, select, ignore, target, guess=guess), known, limits, keep=True)
+    return run_on_graph(graph, chosen, known, limits, keep=True)
 
 
 def _source(source: SourceInfo | Path | str | None) -> SourceInfo | None:
@@ -118,6 +124,8 @@ def split(
 
     if sum(map(bool, (at, rules, every, max_size))) != 1:
         raise RewriterError("pass one of at, every, max_size and rules")
+    if min(every or 1, max_size or 1) < 1:
+        raise RewriterError("every and max_size are positive numbers")
     checks, force = _checks(**options)
     done = split_model(_opened(model), Cuts(_texts(at), every=every, max_size=max_size), types, checks, rules)
     if output is not None:
@@ -176,6 +184,8 @@ def opset(
     """
     from rewriter.workbench.surgery.opset_conversion import reversioned
 
+    if type(version) is not int:
+        raise RewriterError(f"the version is a number, not {version!r}")
     checks, force = _checks(**options)
     return _saved(reversioned(_opened(model), version, ir_version, restamp=restamp, checks=checks).model, output, force)
 
@@ -226,13 +236,18 @@ def _opened(model: AnyModel) -> Opened:
 
 
 def _texts(texts: Sequence[str]) -> Sequence[str]:
-    return [texts] if isinstance(texts, str) else list(texts)
+    listed = [texts] if isinstance(texts, str) else texts
+    if not isinstance(listed, Collection) or not all(isinstance(text, str) for text in listed):
+        raise RewriterError(f"names are a text or a list of texts, not {texts!r}")
+    return list(listed)
 
 
 def _checks(*, runtime: str = "auto", stamp: bool = True, force: bool = False) -> tuple[Checks, bool]:
+    from rewriter.app.batch.repair import WHETHER, check_word
     from rewriter.trust.proof.onnx_runtime import installed
     from rewriter.workbench.surgery.finish import Checks
 
+    check_word("runtime", runtime, WHETHER)
     return Checks(runtime if installed() else "no", stamp), force  # type: ignore[arg-type]
 
 

@@ -259,6 +259,33 @@ def test_a_rule_file_is_named_by_its_path(tmp_path: Path) -> None:
         rewriter.optimize(POOL, level="most")  # type: ignore[arg-type]
 
 
+def test_rules_are_loaded_from_one_path_or_several(tmp_path: Path) -> None:
+    rules(tmp_path, "exact")
+    file = tmp_path / "my.rules"
+    assert {len(rewriter.load_rules(one)) for one in (file, str(file), [file], [str(tmp_path)])} == {1}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: rewriter.load_rules(3), "rule files are a path or a list of paths, not a int"),  # type: ignore[arg-type]
+        (lambda: rewriter.fix(POOL, rules=[3]), "the name of a rule file is a path, not a int"),  # type: ignore[list-item]
+        (lambda: rewriter.fix(POOL, select=3), "codes and names are a text or a list of texts, not 3"),  # type: ignore[arg-type]
+        (lambda: rewriter.fix(POOL, runtime="off"), "runtime is 'no' or 'auto' or 'yes', not 'off'"),  # type: ignore[arg-type]
+        (lambda: rewriter.extract(POOL, runtime="off"), "runtime is 'no' or 'auto' or 'yes', not 'off'"),
+        (lambda: rewriter.check(POOL, constant_inputs="maybe"), "constant_inputs is 'no' or"),  # type: ignore[arg-type]
+        (lambda: rewriter.check(POOL, expect="none.npz"), "none.npz: no such file"),
+        (lambda: rewriter.extract(POOL, 3), "names are a text or a list of texts, not 3"),  # type: ignore[arg-type]
+        (lambda: rewriter.split(POOL, every=-1), "every and max_size are positive numbers"),
+        (lambda: rewriter.opset(POOL, "13"), "the version is a number, not '13'"),  # type: ignore[arg-type]
+        (lambda: rewriter.rewrite(graph(), settings={("MX001", "no"): 1}), "no rule that runs has the parameter"),
+    ],
+)
+def test_a_wrong_argument_is_named(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(rewriter.RewriterError, match=message):
+        call()
+
+
 def test_a_rule_file_that_is_named_runs_as_on_the_command_line(tmp_path: Path) -> None:
     rules(tmp_path, "lossy")
     assert rewriter.check(graph(), tmp_path / "my.rules").counts == {"TST001": 1}

@@ -5,12 +5,13 @@ of commands.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rewriter.app.configuration import files_at, rule_paths
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.diagnostics import suggest
 from rewriter.core.language.rule import Rule
+from rewriter.core.language.rule_files import as_paths
 from rewriter.core.language.rules import RuleSet
 from rewriter.rule_tools.load_rules import load_rules
 
@@ -46,11 +47,13 @@ def loaded_rules(rules: Rules) -> RuleSet:
 def _paths(rules: Rules) -> list[str]:
     if rules is None or isinstance(rules, RuleSet):
         return []
-    return [os.fspath(path) for path in ([rules] if isinstance(rules, str | os.PathLike) else rules)]
+    return [str(path) for path in as_paths(rules)]
 
 
 def _words(texts: Texts) -> list[str]:
     listed = [texts] if isinstance(texts, str) else texts
+    if not isinstance(listed, Collection) or not all(isinstance(text, str) for text in listed):
+        raise RewriterError(f"codes and names are a text or a list of texts, not {texts!r}")
     return [word.upper() for text in listed for word in text.replace(",", " ").split()]
 
 

@@ -203,14 +203,14 @@ _loaded: deque[tuple[list[State], RulesAndWarnings]] = deque(maxlen=4)
 """The rule sets that this process loaded last, with the states of the files."""
 
 
-def load_rules(paths: Iterable[Path | str] | None = None) -> RuleSet:
-    """Reads, parses and checks rule files; folders are searched for `*.rules`. None: the shipped rules.
+def load_rules(paths: Path | str | Iterable[Path | str] | None = None) -> RuleSet:
+    """Reads, parses and checks a rule file or several; folders are searched for `*.rules`. None: the shipped rules.
 
     Rules that were found correct are in the cache (`Library`), and are not parsed and checked again. Files that this process
     loaded and that have not changed since return the same rules, with everything that was computed for them.
 
     Raises:
-        RewriterError: a path does not exist, cannot be read or is too big.
+        RewriterError: a path does not exist, cannot be read or is too big, or `paths` has another type.
         RuleFileError: with all errors in all files, warnings included.
     """
     files = find_rule_files(paths)
@@ -240,7 +240,7 @@ def _read(library: Library) -> RulesAndWarnings:
     return found
 
 
-def _apart(files: Sequence[str], paths: Iterable[Path | str] | None) -> list[Sequence[str]]:
+def _apart(files: Sequence[str], paths: object) -> list[Sequence[str]]:
     """The shipped files, and the others: an author's own rules are compiled again without the shipped ones."""
     if paths is None:
         return [files]

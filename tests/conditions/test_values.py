@@ -113,3 +113,20 @@ def test_a_number_computed_from_a_dimension_known_by_name_is_unknown(condition: 
 def test_a_dimension_known_by_name_is_whole(function: str) -> None:
     rule = f"rule VAL006 v <kind: exact> match {{ y = Relu(x) }} where {function}(dim(x, 0)) == dim(y, 0) rewrite {{ y = x }}"
     assert rewrite_text("g (float[N,2] x) => (float[N,2] y) { y = Relu(x) }", rule).fired == ["VAL006"]
+
+
+@pytest.mark.parametrize("condition", ["all(w >= shape(x))", "all(w == shape(x))", "any(w != shape(x))"])
+@pytest.mark.parametrize("shape", ["[N,4]", "[?,4]"])
+def test_a_constant_beside_lengths_that_are_unknown_is_no_error(condition: str, shape: str) -> None:
+    """The list of the lengths then has items that are no numbers."""
+    rule = f"rule VAL004 v <kind: exact> match {{ y = Reshape(x, const w) }} where {condition} rewrite {{ y = x }}"
+    model = f"g (float{shape} x) => (float[2,4] y) <int64[2] w = {{2, 4}}> {{ y = Reshape(x, w) }}"
+    outcome = rewrite_text(model, rule)
+    assert outcome.fired == []
+    assert [blocked.error for blocked in outcome.log.blocked] == [False]
+
+
+def test_a_constant_beside_lengths_in_part_known() -> None:
+    rule = "rule VAL005 v <kind: exact> match { y = Reshape(x, const w) } where any(w != shape(x)) rewrite { y = x }"
+    model = "g (float[N,3] x) => (float[] y) <int64[2] w = {0, 4}> { y = Reshape(x, w) }"
+    assert rewrite_text(model, rule).fired == ["VAL005"]

@@ -395,3 +395,19 @@ def test_a_tensor_can_be_found_among_thousands_by_identity() -> None:
     first, second = new_variable("same"), new_variable("same")
     assert first != second
     assert len({first, second}) == 2
+
+
+def test_a_node_out_of_a_graph_that_is_gone_has_the_names_it_got() -> None:
+    model = Model.from_proto(
+        onnx.parser.parse_model(
+            '<ir_version: 8, opset_import: ["": 17]> g (bool p, float[2] x) => (float[2] y) '
+            "{ y = If (p) <then_branch = t () => (float[2] a) { a = Abs (x) }, else_branch = e () => (float[2] b) { b = Neg (x) }> }"
+        )
+    )
+    graph = model.graph
+    (choice,) = graph.nodes
+    (moved,) = choice.bodies["then_branch"].nodes
+    moved.outputs[0].name = "y"
+    graph.nodes[:] = [moved]
+    graph.outputs[:] = moved.outputs
+    assert [node.output[0] for node in model.to_proto().graph.node] == ["y"]

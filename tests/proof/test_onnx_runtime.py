@@ -72,3 +72,24 @@ def test_only_a_model_of_many_nodes_is_loaded_without_the_search_for_equal_ones(
     assert not onnx_runtime.has_many_nodes(_blocks(most))
     assert onnx_runtime.has_many_nodes(_blocks(most + 1))
     assert not onnx_runtime.has_many_nodes(_blocks(most + 1)[:-100])  # no model at all
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        (
+            "[ONNXRuntimeError] : 1 : FAIL : Exception during initialization: /onnxruntime_src/onnxruntime/core/framework/s.cc:294 "
+            "onnxruntime::common::Status onnxruntime::utils::Save(const std::vector<int>&, std::function<void (int)>) const "
+            "[with T = float] size > -1 was false.\n",
+            "Exception during initialization: size > -1 was false.",
+        ),
+        (
+            "[ONNXRuntimeError] : 1 : FAIL : Load model failed:/onnxruntime_src/onnxruntime/core/graph/model.cc:245 "
+            "onnxruntime::Model::Model(onnx::ModelProto&&) Missing opset in the model.",
+            "Load model Missing opset in the model.",
+        ),
+        ("/onnxruntime_src/onnxruntime/core/a.cc:1 the axis (3) is not below (2)", "the axis (3) is not below (2)"),
+    ],
+)
+def test_a_reason_is_without_the_functions_of_the_runtime(message: str, line: str) -> None:
+    assert onnx_runtime.reason(RuntimeError(message)) == line

@@ -117,3 +117,9 @@ def test_weights_that_are_gone_are_not_kept() -> None:
     assert kept is not None and went_back(kept, after.SerializeToString()) == before.SerializeToString()
     before.graph.initializer.append(numpy_helper.from_array(np.random.default_rng(0).random(100_000, np.float32), "large"))
     assert way_back(before.SerializeToString(), after.SerializeToString()) is None
+
+
+def test_a_rewrite_of_the_whole_model_is_one_of_the_model(call: Call, tmp_path: Path) -> None:
+    before, after = texts.written(tmp_path, TWICE.replace("[p] ", "")), tmp_path / "after.onnx"
+    assert call("fix", before, "-o", after, "--record", "full", "--select", "HYG010").code == 0
+    assert "undone  1  HYG010  model\n" in call("undo", after, "1", "-o", tmp_path / "out.onnx").out

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import junitparser
@@ -13,7 +14,7 @@ import pytest
 import xmlschema
 from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as Sarif
 
-from rewriter.app.report.document import ModelRecord
+from rewriter.app.report.document import AnswerRecord, ModelRecord
 from rewriter.app.report.formats import ENDINGS, form_of, text_of
 from rewriter.app.report.formats.csv_table import COLUMNS, FORMULAS
 from rewriter.app.report.formats.sarif import uri
@@ -218,3 +219,25 @@ def test_annotations_are_grouped_by_rule() -> None:
 def test_nothing_to_say() -> None:
     assert text_of(report(ModelRecord("a.onnx", status="clean")), "github") == ""
     assert "Nothing to say" not in text_of(report(model()), "markdown")
+
+
+# --- models that ONNX Runtime rejects ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["html", "markdown", "junit", "github"])
+@pytest.mark.parametrize(
+    ("counts", "remaining", "words"),
+    [
+        ({"TST001": 1}, None, "repaired by TST001"),
+        ({"TST009": 1}, None, "perhaps repaired by TST009"),
+        ({}, None, "not repaired; this message is a symptom of TST001, TST002"),
+        ({"TST001": 1}, "no kernel", "not repaired; this message is a symptom of TST002"),
+    ],
+)
+def test_only_rules_that_fire_repair_a_rejected_model(
+    form: str, counts: dict[str, int], remaining: str | None, words: str
+) -> None:
+    answers = tuple(AnswerRecord(rule, "no kernel", 1.0) for rule in ("TST001", "TST002"))
+    rejected = replace(model(), refusal="no kernel", remaining=remaining, counts=counts, answers=answers)
+    text = re.sub(r"<[^>]*>", "", text_of(report(rejected, command="check" if remaining is None else "fix"), form))
+    assert re.search(rf"(?<!perhaps ){words}(?!, TST)", text)

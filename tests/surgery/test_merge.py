@@ -288,3 +288,10 @@ def test_a_model_without_names_needs_no_beginning(call: Call, tmp_path: Path) ->
     empty = texts.written(tmp_path, '<ir_version: 8, opset_import: ["": 17]> g () => () { }', "empty.onnx")
     done = call("merge", texts.written(tmp_path, HEAD), empty, "--beside", "--prefix", "l_,r_", "-o", tmp_path / "both.onnx")
     assert done.code == 0, done.err
+
+
+def test_element_types_have_the_names_of_onnx() -> None:
+    identity = '<ir_version: 8, opset_import: ["": 17]> g (%s[2] x) => (%s[2] y) { y = Identity(x) }'
+    one, two = (Model.from_proto(texts.parsed(identity % (kind, kind))) for kind in ("string", "float"))
+    with pytest.raises(RewriterError, match=r"one is string, the other float$"):
+        merge([one, two], Plan(["y=x"]))

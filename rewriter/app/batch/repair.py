@@ -28,6 +28,8 @@ from rewriter.trust.proof.judges import has_kernel
 from rewriter.trust.proof.onnx_runtime import installed
 from rewriter.workbench.style import counted
 
+WHETHER = ("no", "auto", "yes")
+
 IN_MEMORY = "<model>"
 """The path of a model that was passed as a message."""
 
@@ -188,6 +190,7 @@ def fix(
     """
     if inputs is not None and not verify:
         raise RewriterError("`inputs` needs `verify`; pass both")
+    _check_words(runtime, constant_inputs)
     chosen = chosen_rules(rules, select, ignore, target, guess=guess)
     checking = Checking(
         runtime=runtime if installed() else "no",
@@ -236,8 +239,8 @@ def optimize(
     Raises:
         RewriterError: as for `fix`, or `static` names no input.
     """
-    if level not in LEVELS:
-        raise RewriterError(f"level is {' or '.join(map(repr, LEVELS))}, not {level!r}")
+    _check_words(runtime, constant_inputs)
+    check_word("level", level, tuple(LEVELS))
     work = Work(
         Rewriting(chosen_rules(rules, select, ignore, target, level=LEVELS[level]), limits=limits or Limits(), tidy=tidy),
         Reading("auto", constant_inputs, tuple((static or {}).items())),
@@ -275,6 +278,9 @@ def check(
     Raises:
         RewriterError: the model, the rules or a file cannot be read.
     """
+    _check_words(runtime, constant_inputs)
+    if expect is not None and not os.path.isfile(expect):
+        raise RewriterError(f"{os.fspath(expect)}: no such file")
     if isinstance(model, gs.Graph):
         chosen = chosen_rules(rules, select, ignore, target, guess=guess)
         log = run_on_graph(model, chosen, Knowledge(None, has_kernel=has_kernel), limits, keep=False)
@@ -286,6 +292,17 @@ def check(
         notes=Notes(detail=True),
     )
     return _done(model, None, work)
+
+
+def check_word(name: str, value: object, words: Sequence[str]) -> None:
+    """Raises RewriterError if the value of an argument is none of its words."""
+    if value not in words:
+        raise RewriterError(f"{name} is {' or '.join(map(repr, words))}, not {value!r}")
+
+
+def _check_words(runtime: object, constant_inputs: object) -> None:
+    check_word("runtime", runtime, WHETHER)
+    check_word("constant_inputs", constant_inputs, WHETHER)
 
 
 def _done(model: AnyModel, output: StrPath | None, work: Work) -> Result:

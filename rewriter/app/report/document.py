@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from rewriter.core.log import Blocked, Change, Firing, Judged, Question, RolledBack, Stop, Suppressed, Verification
@@ -226,6 +226,16 @@ class ModelRecord:
         """The error message of ONNX Runtime for the result of a repair, or for the model of a check; "" if it loads."""
         return (self.refusal if self.remaining is None else self.remaining) or ""
 
+    @property
+    def repair(self) -> tuple[str, Sequence[str]]:
+        """Words and codes of the rules for that error message: those that would fire, otherwise those that have the symptom."""
+        of_message = [answer.rule for answer in self.answers]
+        if self.remaining is None and self.counts:
+            firing = [rule for rule in of_message if rule in self.counts]
+            return ("repaired by", firing) if firing else ("perhaps repaired by", sorted(self.counts))
+        idle = [rule for rule in of_message if rule not in self.counts]
+        return ("not repaired; this message is a symptom of", idle) if idle else ("repaired by no rule", ())
+
     def file(self, role: FileRole) -> FileRecord | None:
         """The first file of a role."""
         return next((file for file in self.files if file.role == role), None)
@@ -370,6 +380,12 @@ def rolled_place(rolled: RolledBack) -> str:
     return place_text(rolled) if rolled.place else f"everywhere ({counted(rolled.times, 'place')})"
 
 
+def repair_text(model: ModelRecord) -> str:
+    """`ModelRecord.repair` as a text."""
+    words, codes = model.repair
+    return f"{words} {', '.join(codes)}" if codes else words
+
+
 def change_lines(changes: Iterable[Change]) -> Iterator[str]:
     """`-before` and `+after`, each on one line."""
     for change in changes:
@@ -468,7 +484,7 @@ class Fleet:
             pattern = REST
         found = self._reasons.setdefault(pattern, ReasonRecord(one.refused, 0, one.path))
         found.models += 1
-        found.answers = tuple(dict.fromkeys([*found.answers, *(answer.rule for answer in one.answers)]))
+        found.answers = tuple(dict.fromkeys([*found.answers, *one.repair[1]]))
 
     def record(self) -> FleetRecord:
         """The counts so far."""

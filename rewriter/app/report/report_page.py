@@ -257,7 +257,7 @@ def _fleet(report: Report) -> Iterator[str]:
         yield '<h3>Rejected by ONNX Runtime</h3><ul class="reasons">'
         for one in fleet.reasons[:LISTED]:
             yield f"<li><b>{counted(one.models, 'model')}</b>, {_t(one.example)} for one: {_t(one.reason)} "
-            yield f'<span class="dim">repaired by {_codes(report, one.answers)}</span></li>'
+            yield f'<span class="dim">rules: {_codes(report, one.answers) or "none"}</span></li>'
         yield "</ul>"
     yield "</section>\n"
 
@@ -297,8 +297,9 @@ def _model(report: Report, model: ModelRecord, place: int) -> Iterator[str]:
         return
     yield from _facts(model)
     if model.refused:
-        answers = _codes(report, [answer.rule for answer in model.answers])
-        yield f'<p class="alert bad"><b>Rejected by ONNX Runtime</b> {_t(model.refused)} <em>repaired by {answers}</em></p>'
+        words, codes = model.repair
+        rules = f"{words} {_codes(report, codes)}".rstrip()
+        yield f'<p class="alert bad"><b>Rejected by ONNX Runtime</b> {_t(model.refused)} <em>{rules}</em></p>'
     for rolled in model.rolled_back:
         yield f'<div class="alert bad"><b>Rolled back</b> {code_link(report, rolled.rule)} {_t(rolled_place(rolled))}: '
         yield f"{_t(rolled.reason)}{_diff(rolled.changes)}</div>"
@@ -417,7 +418,7 @@ def _trail(firing: Firing, place: int) -> str:
 
 
 def _codes(report: Report, codes: Sequence[str]) -> str:
-    return ", ".join(code_link(report, code, _t(code)) for code in codes) or "no rule"
+    return ", ".join(code_link(report, code, _t(code)) for code in codes)
 
 
 def _others(report: Report, model: ModelRecord) -> Iterator[str]:

@@ -419,7 +419,17 @@ def _compare_arrays(op: str, left: Any, right: Any) -> Any:
         if op in ("==", "!="):
             return op == "!="
         raise Failure("constants of these shapes cannot be compared") from None
+    if any(isinstance(item, Marker | Symbol | Partial) for item in flat(right if is_array(left) else left)):
+        return _compare_items(op, left, right)
     return np.asarray(_COMPARE[op](left, right))
+
+
+def _compare_items(op: str, left: Any, right: Any) -> Any:
+    """Compares an array with a list that has unknown items. NumPy would find these different from each number, or fail."""
+    one, other = (value.tolist() if is_array(value) else value for value in (left, right))
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return [compare(op, *pair) for pair in zip(one, other, strict=True)]
+    return UNKNOWN
 
 
 def _compare_lists(op: str, left: list[Any], right: list[Any]) -> Any:

@@ -236,8 +236,12 @@ class Writer:
         edited: set[int] = set()
         other: set[int] = set()  # nodes of another operator than they were read with
         renamed = self._renamed.keys()
+        before = origin.nodes
+        same = len(before) == len(nodes) and all(map(is_, before, nodes))
+        # A node of a graph that is gone may have tensors that were renamed there; `renamed` lacks them.
+        moved = frozenset[int]() if same else set(map(id, nodes)) - set(map(id, before))
         for node in nodes:
-            read = node._read if type(node) is Node else None
+            read = node._read if type(node) is Node and id(node) not in moved else None
             # Quick answers for nearly all nodes: a node is unchanged, or only its operands differ.
             if (
                 read is not None
@@ -265,11 +269,9 @@ class Writer:
                 if read is None or (read[0], read[2] or "") != (node.op, node.domain or ""):
                     other.add(id(node))
             result.append(written)
-        before = origin.nodes
-        same = len(before) == len(nodes) and all(map(is_, before, nodes))
         if same and not edited:
             return None
-        suspects = other if same else other | set(map(id, nodes)) - set(map(id, before))
+        suspects = other | moved
         self.new_domains.update(dict.fromkeys(node.domain or "" for node in nodes if id(node) in suspects))
         return result
 

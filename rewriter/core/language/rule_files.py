@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.language import ast
@@ -23,17 +24,33 @@ State = tuple[str, int, int, int, int]
 """Of a file: path, size, times of the last change of content and of anything in nanoseconds, number on its disk."""
 
 
-def find_rule_files(paths: Iterable[Path | str] | None) -> list[str]:
+def as_paths(paths: Any) -> list[Path | str]:
+    """One path, or several, as a list.
+
+    Raises:
+        RewriterError: `paths` is something else.
+    """
+    listed = [paths] if isinstance(paths, str | Path) else paths
+    if not isinstance(listed, Iterable) or isinstance(listed, bytes):
+        raise RewriterError(f"rule files are a path or a list of paths, not a {type(paths).__name__}")
+    listed = list(listed)
+    for path in listed:
+        if not isinstance(path, str | os.PathLike):
+            raise RewriterError(f"the name of a rule file is a path, not a {type(path).__name__}")
+    return [path if isinstance(path, str) else Path(path) for path in listed]
+
+
+def find_rule_files(paths: Path | str | Iterable[Path | str] | None) -> list[str]:
     """The files named, and all `*.rules` below the folders named, sorted within each folder; None: the rules that are shipped.
 
     A file or folder that is reached twice, also over symbolic links, counts once. Hidden folders are skipped.
 
     Raises:
-        RewriterError: a path does not exist or cannot be listed, or there are too many files.
+        RewriterError: a path does not exist or cannot be listed, there are too many files, or `paths` has another type.
     """
     files: dict[str, str] = {}
     folders: set[str] = set()
-    for path in _shipped() if paths is None else map(Path, paths):
+    for path in _shipped() if paths is None else map(Path, as_paths(paths)):
         try:
             if path.is_dir():
                 for real, found in _below(path, folders):

@@ -26,7 +26,11 @@ _GRAPH, _NODE = 7, 1  # numbers of fields, in a model and in a graph
 _MERGING = ["CommonSubexpressionElimination"]
 _FOLDER = "session.model_external_initializers_file_folder_path"
 _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
-_SOURCE_FILE = re.compile(r"(?<!\S)\S*/(onnxruntime|onnx)/\S+?:\d+ ")
+_SOURCE_FILE = re.compile(
+    r"(?<!\S)\S*/(onnxruntime|onnx)/\S+?:\d+ "
+    # and the C++ function, which can be longer than what is printed of a message
+    r"(?:[\w:<>*&,~ ]*::[\w:<>*&,~ ]*\((?:[^()]|\([^()]*\))*\) (?:const )?(?:\[with [^\]]*\] )?)?"
+)
 _MOST = 300  # characters of a message
 _READ = 2000  # characters that are read: a name of a megabyte may occur in it
 
@@ -86,7 +90,7 @@ def version() -> str:
 
 
 def reason(error: Exception) -> str:
-    """Why ONNX Runtime rejected the model, as one line without its codes and its own source files."""
+    """Why ONNX Runtime rejected the model, as one line without its codes, its own source files and their functions."""
     return one_line(_SOURCE_FILE.sub("", _PREFIX.sub("", str(error)[:_READ])))
 
 

@@ -20,6 +20,7 @@ from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import Function, Graph, Node
 from rewriter.core.graph.scopes import FunctionKey, callee, key_of, opset_versions, with_inner
 from rewriter.core.graph.values import Constant, constant_array, elem_type, static_shape
+from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.onnxfile.weights_apart import Payload, digest
 from rewriter.core.record import field, record
 from rewriter.trust.proof.models.validity import Candidate
@@ -419,8 +420,8 @@ def _check_types(output: gs.Tensor, taken: gs.Tensor, verb: str) -> None:
     kinds = elem_type(output), elem_type(taken)
     one, other = static_shape(output), static_shape(taken)
     names = f"{output.name!r} cannot {verb} {taken.name!r}"
-    if None not in kinds and kinds[0] != kinds[1]:
-        raise RewriterError(f"{names}: one is {output.dtype}, the other {taken.dtype}")
+    if kinds[0] is not None and kinds[1] is not None and kinds[0] != kinds[1]:
+        raise RewriterError(f"{names}: one is {DTYPE_NAMES[kinds[0]]}, the other {DTYPE_NAMES[kinds[1]]}")
     if one is None or other is None:
         return
     fits = len(one) == len(other) and not any(

@@ -264,6 +264,7 @@ def undo(args: argparse.Namespace) -> int:
     """
     from rewriter.app.cli.selection import load
     from rewriter.app.report import run_lines
+    from rewriter.app.report.document import place_text
     from rewriter.trust.check_record import recorded_firings, undone
     from rewriter.workbench.surgery.finish import Surgery, check_result
 
@@ -277,8 +278,8 @@ def undo(args: argparse.Namespace) -> int:
             found = recorded_firings(source.file, known, **beside)
             return answer(args, run_lines.recorded_firings(source.name, found))
         done = undone(source.file, args.firings, known, **beside, stamp=args.stamp)
-        did = [f"undone  {one.number}  {one.rule}  {one.root} ({one.op})" for one in done.gone]
-        notes = [f"{one.rule} fires at {one.root!r} instead" for one in done.new]
+        did = [f"undone  {one.number}  {one.rule}  {place_text(one)}" for one in done.gone]
+        notes = [f"{one.rule} fires at {place_text(one)} instead" for one in done.new]
         notes += check_result(done.model, lambda: [done.before()], runtime=checks_of(args).runtime != "no")[1]
         return deliver(args, source, Surgery(done.model, did, notes))
 

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rewriter.app.report.document import ModelRecord, Report, by_rule, place_text, place_texts, rolled_place, severity
+from rewriter.app.report.document import (
+    ModelRecord,
+    Report,
+    by_rule,
+    place_text,
+    place_texts,
+    repair_text,
+    rolled_place,
+    severity,
+)
 from rewriter.core.log import Blocked, Firing, RolledBack
 from rewriter.workbench.style import clean, counted
 
@@ -43,8 +52,7 @@ def _lines(report: Report, model: ModelRecord) -> Iterator[str]:
     for stop in model.stops:
         yield annotation("error", model.path, "stopped", stop.message)
     if model.refused:
-        answers = ", ".join(answer.rule for answer in model.answers) or "no rule"
-        yield annotation("error", model.path, "rejected by ONNX Runtime", f"{model.refused}; repaired by {answers}")
+        yield annotation("error", model.path, "rejected by ONNX Runtime", f"{model.refused}; {repair_text(model)}")
 
 
 def _places(entries: Sequence[Firing | Blocked | RolledBack]) -> str:

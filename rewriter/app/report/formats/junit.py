@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from rewriter.app.report.document import ModelRecord, Report, by_rule, change_lines, place_text, rolled_place, verb
+from rewriter.app.report.document import ModelRecord, Report, by_rule, change_lines, place_text, repair_text, rolled_place, verb
 from rewriter.core.log import Blocked, Firing
 from rewriter.workbench.style import clean, counted
 
@@ -62,8 +62,7 @@ def _cases(suite: Element, report: Report, model: ModelRecord) -> None:
     if model.error:
         _outcome(_case(suite, model, "can be worked on"), "error", "cannot be worked on", model.error)
     if model.refused:
-        answers = ", ".join(answer.rule for answer in model.answers) or "no rule"
-        text = f"{clean(model.refused)}\nrepaired by {answers}"
+        text = f"{clean(model.refused)}\n{repair_text(model)}"
         _outcome(_case(suite, model, "ONNX Runtime loads it"), "failure", "rejected by ONNX Runtime", text)
     for code, firings in by_rule(model.firings).items():
         case = _case(suite, model, f"{code} {firings[0].title}", sum(firing.microseconds for firing in firings) / 1e6)

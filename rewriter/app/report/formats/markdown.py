@@ -20,6 +20,7 @@ from rewriter.app.report.document import (
     ending,
     has_something,
     place_text,
+    repair_text,
     rolled_place,
     status_text,
     verb,
@@ -77,9 +78,9 @@ def _fleet(report: Report) -> Iterator[str]:
     if fleet.reasons:
         yield ""
     for one in fleet.reasons[:LISTED]:
-        answers = ", ".join(one.answers) or "no rule"
+        answers = ", ".join(one.answers) or "none"
         yield f"- rejected by ONNX Runtime: {counted(one.models, 'model')}, {code_span(one.example)} for one: "
-        yield f"  {code_span(one.reason)}, repaired by {answers}"
+        yield f"  {code_span(one.reason)}, rules: {answers}"
 
 
 def _row(name: str, totals: TotalsRecord, columns: Iterable[str]) -> str:
@@ -122,9 +123,8 @@ def _model(report: Report, model: ModelRecord) -> Iterator[str]:
     facts += [f"written to {code_span(model.output)}"] if model.output else []
     yield "; ".join(fact for fact in facts if fact) + "."
     if model.refused:
-        answers = ", ".join(answer.rule for answer in model.answers) or "no rule"
         yield ""
-        yield f"**Rejected by ONNX Runtime**: {code_span(model.refused)}, repaired by {answers}."
+        yield f"**Rejected by ONNX Runtime**: {code_span(model.refused)}, {repair_text(model)}."
     for rolled in model.rolled_back:
         yield ""
         yield f"- **rolled back** {rolled.rule}, {code_span(rolled_place(rolled))}: {code_span(rolled.reason)}"

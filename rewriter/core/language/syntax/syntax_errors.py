@@ -40,6 +40,9 @@ _FIXED = {
     "is": "write `==`",
     "table": "a table stands below the header, before `match`",
     "None": "write `none`",
+    "\u2264": "write `<=`",
+    "\u2265": "write `>=`",
+    "\u2260": "write `!=`",
     **dict.fromkeys("\u201c\u201d\u201e\u2018\u2019", 'texts stand in straight quotes: "reflect"'),
 }
 
@@ -79,6 +82,8 @@ _MISTAKES: tuple[tuple[str, str, str, str], ...] = (
     (r"=\s*outline\s+[\w.]+", r"\(", "", "`outline` begins the line: outline y = acme.Swish(x)"),
     (r"\boutline\s[^=]*=\s*[\w.]+\s*", ".*", "LPAR", "`outline` makes a call: outline y = acme.Swish(x)"),
     (r"\w\.\w+", r"\(", "", "a function has no prefix: all(c == 1)"),
+    (r"\b(match|rewrite)\s*", r"\(", "", "nodes stand in braces: match { y = Relu(x) }"),
+    (r"\brule\s+\w+\s+[\w-]+\s*", r"\{", "", "a rule has parts: match { h = Neg(x)  y = Neg(h) } rewrite { y = x }"),
     ("", r"\(", "LBRACE|WHERE", "operator calls stand in `match` and `rewrite` only; conditions call functions"),
     ("", "for", "", "a condition on several is `all x in xs: dtype(x) == float`"),
     ("", r"\|", "", "alternatives have a line of their own: h = Relu(x) | Abs(x)"),
