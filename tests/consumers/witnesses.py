@@ -239,6 +239,21 @@ def _forest(trees: int) -> str:
   }}"""
 
 
+MAP = """
+  <ir_version: 8, opset_import: ["": 13]>
+  g (float[1,2,3,3] x) => (float[1,2,3,3] y) <float[2,2,1,1] w = {0.5, -0.25, 0.75, 1}, float[1,2,1,1] v = {0.5, -0.75}> {
+    c = Conv(x, w)  m = Conv(c, v)  e = Sigmoid(m)  y = OPERATOR(c, e)
+  }"""
+GROUPS_OF_ROWS = """
+  <ir_version: 8, opset_import: ["": 13]>
+  g (float[1,2,5] x) => (float[1,2,5] y)
+    <float[2,2,1] w = {0.5, -0.25, 0.75, 1}, int64[3] t = {0, 1, -1}, float[1] one = {1}, float[1] zero = {0}, int64[3] u = {1, 2, 5},
+     float[2,1] s = {1, 2}>
+  {
+    c = Conv(x, w)  g = Reshape(c, t)  i = InstanceNormalization(g, one, zero)  r = Reshape(i, u)  m = Mul(r, s)  y = Add(m, s)
+  }"""
+SPATIAL = {"TGT176": "Mul", "TGT177": "Add", "TGT178": "Div", "TGT179": "Sub"}
+
 WITNESSES = (
     Witness("TGT001", "onnx2torch", "onnx2torch 1.5.15", VIEW),
     Witness("TGT004", "opencv", "OpenCV 4.14.0", "value_ints"),
@@ -444,6 +459,9 @@ WITNESSES = (
         for number in range(168, 172)
     ),
     Witness("TGT172", "mnn", "MNN 3.6.1", "two channels"),
+    *(Witness(code, "opencv", "OpenCV 5.0.0", MAP.replace("OPERATOR", operator)) for code, operator in SPATIAL.items()),
+    Witness("TGT180", "opencv", "OpenCV 5.0.0", GROUPS_OF_ROWS),
+    Witness("TGT181", "opencv", "OpenCV 5.0.0", "after a convolution"),
     *(Witness("TGT175", *consumer, _forest(400), ("TGT093",)) for consumer in WITH_TREES),
     *(Witness("TGT093", *consumer, "a tree of two comparisons") for consumer in WITH_TREES),
     *(
