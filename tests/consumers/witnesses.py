@@ -217,7 +217,42 @@ WITH_TREES = (
     ("tract", "tract 0.23.9"),
     ("tvm", "TVM 0.27.0.post1"),
 )
-CLASSIFIERS = ("TGT107", "TGT108", "TGT109")
+CLASSIFIERS = {
+    **dict.fromkeys(("TGT107", "TGT108", "TGT109"), "three classes"),
+    **dict.fromkeys(("TGT173", "TGT174"), "two leaves"),
+}
+
+
+def _forest(trees: int) -> str:
+    """A model of so many trees, each of one comparison."""
+    pairs = ", ".join(f"{tree}, {tree}" for tree in range(trees))
+    nodes = ", ".join(f"{tree}, {tree}, {tree}" for tree in range(trees))
+    return f"""
+  <ir_version: 8, opset_import: ["": 13, "ai.onnx.ml": 1]>
+  g (float[3,2] x) => (float[3,1] y) {{
+    y = ai.onnx.ml.TreeEnsembleRegressor
+      <n_targets=1, nodes_falsenodeids={[2, 0, 0] * trees}, nodes_featureids={[0, 1, 1] * trees},
+       nodes_modes=[{", ".join(['"BRANCH_LEQ"', '"LEAF"', '"LEAF"'] * trees)}], nodes_nodeids={[0, 1, 2] * trees},
+       nodes_treeids=[{nodes}], nodes_truenodeids={[1, 0, 0] * trees}, nodes_values={[0.5, 0.0, 0.0] * trees},
+       target_ids={[0, 0] * trees}, target_nodeids={[1, 2] * trees}, target_treeids=[{pairs}],
+       target_weights={[0.25, 0.5] * trees}>(x)
+  }}"""
+
+
+MAP = """
+  <ir_version: 8, opset_import: ["": 13]>
+  g (float[1,2,3,3] x) => (float[1,2,3,3] y) <float[2,2,1,1] w = {0.5, -0.25, 0.75, 1}, float[1,2,1,1] v = {0.5, -0.75}> {
+    c = Conv(x, w)  m = Conv(c, v)  e = Sigmoid(m)  y = OPERATOR(c, e)
+  }"""
+GROUPS_OF_ROWS = """
+  <ir_version: 8, opset_import: ["": 13]>
+  g (float[1,2,5] x) => (float[1,2,5] y)
+    <float[2,2,1] w = {0.5, -0.25, 0.75, 1}, int64[3] t = {0, 1, -1}, float[1] one = {1}, float[1] zero = {0}, int64[3] u = {1, 2, 5},
+     float[2,1] s = {1, 2}>
+  {
+    c = Conv(x, w)  g = Reshape(c, t)  i = InstanceNormalization(g, one, zero)  r = Reshape(i, u)  m = Mul(r, s)  y = Add(m, s)
+  }"""
+SPATIAL = {"TGT176": "Mul", "TGT177": "Add", "TGT178": "Div", "TGT179": "Sub"}
 
 WITNESSES = (
     Witness("TGT001", "onnx2torch", "onnx2torch 1.5.15", VIEW),
@@ -424,10 +459,14 @@ WITNESSES = (
         for number in range(168, 172)
     ),
     Witness("TGT172", "mnn", "MNN 3.6.1", "two channels"),
+    *(Witness(code, "opencv", "OpenCV 5.0.0", MAP.replace("OPERATOR", operator)) for code, operator in SPATIAL.items()),
+    Witness("TGT180", "opencv", "OpenCV 5.0.0", GROUPS_OF_ROWS),
+    Witness("TGT181", "opencv", "OpenCV 5.0.0", "after a convolution"),
+    *(Witness("TGT175", *consumer, _forest(400), ("TGT093",)) for consumer in WITH_TREES),
     *(Witness("TGT093", *consumer, "a tree of two comparisons") for consumer in WITH_TREES),
     *(
-        Witness(code, *consumer, "three classes", ("TGT093", "TGT103", "TGT022"))
-        for code in CLASSIFIERS
+        Witness(code, *consumer, model, ("TGT093", "TGT103", "TGT022"))
+        for code, model in CLASSIFIERS.items()
         for consumer in WITH_TREES
         if consumer[0] != "tract"  # which has the classifier, and not the regressor
     ),
