@@ -36,6 +36,7 @@ HOMES: Mapping[str, tuple[str, str]] = {
     "misdeclared_tensors": ("declarations", "declare_inner"),
     "misdeclared_outputs": ("declarations", "declare_outputs"),
     "misdeclared_maps": ("declarations", "declare_maps"),
+    "mistyped_initializers": ("declarations", "retype_initializers"),
     "listed_initializers": ("declarations", "unlist_initializers"),
 }
 """The module of `model_faults` that has each fault of the table `FAULTS`: a function of the fault's name finds the parts

@@ -207,10 +207,17 @@ def test_a_constant_that_an_exporter_adds_may_be_a_node() -> None:
     )
 
 
-def test_an_identity_may_give_the_result_of_a_node() -> None:
-    text = MODEL.replace("[diff] diff = Sub(act, conv)", "[diff] inner = Sub(act, conv)  diff = Identity(inner)")
+@pytest.mark.parametrize("last", ["Identity", "Cast<to = 1>"])
+def test_an_identity_may_give_the_result_of_a_node(last: str) -> None:
+    text = MODEL.replace("[diff] diff = Sub(act, conv)", f"[diff] inner = Sub(act, conv)  diff = {last}(inner)")
     assert said(text=text) == ""
-    assert said(text=text.replace("Identity(inner)", "Neg(inner)")) == "'diff' is elemwise_sub, in the model Neg"
+    assert said(text=text.replace(f"{last}(inner)", "Neg(inner)")) == "'diff' is elemwise_sub, in the model Neg"
+
+
+def test_casts_of_a_converter_to_float16_belong_to_no_operator() -> None:
+    text = MODEL.replace("Relu(conv)", "Relu(half)").replace("[act]", "[act_input_cast0] half = Cast<to = 10>(conv) [act]")
+    assert said(text=text) == ""
+    assert "half" in said(text=text.replace("Cast<to = 10>", "Cast<to = 7>").replace("[act_input_cast0] ", ""))
 
 
 def test_what_goes_on_with_a_result_is_not_of_the_file_whatever_its_name() -> None:

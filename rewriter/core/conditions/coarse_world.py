@@ -116,6 +116,12 @@ def no_misdeclared_maps(census: Census, table: Table) -> bool:
     return not any(dtype == DTYPES["double"] for _, dtype in census.graph.inputs)
 
 
+def no_mistyped_initializers(census: Census, table: Table) -> bool:
+    """No input has the name of an initializer of another type."""
+    types = dict(census.graph.inputs)
+    return all(types.get(name, dtype) == dtype for name, dtype in census.graph.constants)
+
+
 FAULT_IS_RULED_OUT: Mapping[str, Callable[[Census, Table], bool]] = {
     "repeated_nodes": no_repeated_nodes,
     "repeated_tensors": no_repeated_tensors,
@@ -127,6 +133,7 @@ FAULT_IS_RULED_OUT: Mapping[str, Callable[[Census, Table], bool]] = {
     "old_nodes": no_old_nodes,
     "lost_opset": no_lost_opset,
     "misdeclared_maps": no_misdeclared_maps,
+    "mistyped_initializers": no_mistyped_initializers,
 }
 """For the name of a fault, whether the model surely does not have it. Faults that are missing here may always occur."""
 

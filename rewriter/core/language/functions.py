@@ -268,6 +268,11 @@ _FAULTS = (
         "they are declared with single precision, which ZipMap returns",
     ),
     Fault(
+        "mistyped_initializers",
+        "floating-point initializers whose input declares another floating-point type",
+        "their values are converted to the declared type",
+    ),
+    Fault(
         "copied_initializers",
         "initializers of 256 bytes or more that hold the same as an earlier one",
         "the earlier one is used in their place",

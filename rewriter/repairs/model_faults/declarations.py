@@ -19,9 +19,9 @@ from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.save import newest_import
 from rewriter.core.graph.scopes import Scope
-from rewriter.core.graph.values import elem_type
+from rewriter.core.graph.values import Constant, constant_array, declared, elem_type
 from rewriter.core.language import schema
-from rewriter.core.onnxfile.tensors import Dim, dtype_number, gs_dtype
+from rewriter.core.onnxfile.tensors import Dim, dtype_number, gs_dtype, numpy_dtype
 from rewriter.core.rewriting.model_edits import set_opset
 from rewriter.core.rewriting.stale_types import agrees, declares_inner
 from rewriter.core.rewriting.transaction import Refused, Rewriting
@@ -79,9 +79,10 @@ def _meant(index: GraphIndex, scope: Scope, position: int, tensor: gs.Tensor) ->
 FREE_SINCE = 4  # the ir_version from which on initializers need not be listed
 
 
-def listed_initializers(context: Context) -> Iterator[gs.Tensor]:
-    if isinstance(context.index.graph, Graph):
-        yield from (tensor for tensor in context.index.graph.initializers if getattr(tensor, "listed", False))
+def listed_initializers(context: Context) -> Iterator[Constant]:
+    graph = context.index.graph
+    if isinstance(graph, Graph):
+        yield from (tensor for tensor in graph.initializers if isinstance(tensor, Constant) and tensor.listed)
 
 
 def unlist_initializers(rewriting: Rewriting) -> None:
@@ -94,6 +95,28 @@ def unlist_initializers(rewriting: Rewriting) -> None:
         edits.later(setattr, graph, "ir_version", graph.ir_version)
         edits.declare("model", "ir_version", graph.ir_version, FREE_SINCE)
         graph.ir_version = FREE_SINCE
+
+
+# Initializers whose values have another element type than the input of their name declares.
+
+FLOATS = frozenset({onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE, onnx.TensorProto.BFLOAT16})
+
+
+def mistyped_initializers(context: Context) -> Iterator[tuple[Constant, int]]:
+    """Floating-point initializers with the other floating-point type that their input declares."""
+    for tensor in listed_initializers(context):
+        dtype = declared(tensor.infos[:1]).elem_type
+        if dtype != tensor.elem_type and {dtype, tensor.elem_type} <= FLOATS:
+            yield tensor, dtype
+
+
+def retype_initializers(rewriting: Rewriting) -> None:
+    edits = rewriting.edits
+    for tensor, dtype in list(mistyped_initializers(rewriting.context)):
+        edits.later(tensor.to_constant, tensor._values, tensor.data_location, tensor._export_dtype)
+        edits.declare("initializer", tensor.name, (tensor.dtype, tensor.shape), (gs_dtype(dtype), tensor.shape))
+        tensor.to_constant(constant_array(tensor).astype(numpy_dtype(dtype)))
+        edits.retyped[id(tensor)] = tensor
 
 
 # Nodes that come before their operands. The order in which they can run is known since the model was indexed.

@@ -495,8 +495,8 @@ class _Join:
         return [self._worker(key, node) for node in self.parts.get(key, ()) if any(t.name in finals for t in node.outputs)]
 
     def _worker(self, key: str, node: gs.Node) -> gs.Node:
-        """The maker of the operand of an Identity that another tool put at the end of a framework node."""
-        while node.op == "Identity" and len(node.inputs) == 1:
+        """The maker of the operand of an Identity or Cast that another tool put at the end of a framework node."""
+        while (node.op == "Identity" or _is_cast_to_float(node)) and len(node.inputs) == 1:
             maker = self.makers.get(node.inputs[0].name)
             if maker is None or maker is node or self.owner.get(id(maker)) != key:
                 break
@@ -632,8 +632,13 @@ def _called(node: SourceNode) -> str:
 def _of_the_rest(joined: _Join) -> Iterator[str]:
     for node in joined.beside:
         output = next((tensor.name for tensor in node.outputs), "")
-        if node.op != "Identity" and not _is_helper(joined, output):
+        if node.op != "Identity" and not _is_cast_to_float(node) and not _is_helper(joined, output):
             yield f"{node.op} {node.name or output!r} of the model is not in the file"
+
+
+def _is_cast_to_float(node: gs.Node) -> bool:
+    """Whether a node is one of those that converters to float16 put around the nodes of a model."""
+    return node.op == "Cast" and node.attrs.get("to") in (1, 10)
 
 
 def _is_helper(joined: _Join, output: str) -> bool:
