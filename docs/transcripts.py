@@ -45,6 +45,9 @@ net (float[1,4] x) => (float[1,2,2] y) <int64[3] s = {1,2,2}> { y = Reshape(x, s
 CLIP = """<ir_version: 8, opset_import: ["": 13]>
 net (float[1,8] x) => (float[1,8] y) <float low = {0.0}> { [act] y = Clip(x, low) }"""
 
+NEGATED = """<ir_version: 8, opset_import: ["": 13]>
+net (float[N,4] x) => (float[N,4] y) { [relu] a = Relu(x)  [neg] b = Neg(a)  [back] c = Neg(b)  y = Relu(c) }"""
+
 NETS: dict[str, Path | str] = {
     "README.md": MODELS / "pytorch-2.13-max-pool-of-an-image" / "model.onnx",
     "authoring.md": MODELS / "pytorch-2.13-max-pool-of-an-image" / "model.onnx",
@@ -58,6 +61,7 @@ NETS: dict[str, Path | str] = {
     "diff.md": GEMM,
     "no-symbol-file.md": POOL,
     "optimize.md": MODELS / "pytorch-2.13-pixel-shuffle-legacy-op9" / "model.onnx",
+    "own-rules.md": NEGATED,
     "picture.md": MODELS / "mxnet-1.4.1-fix-gamma.onnx",
     "plan.md": MODELS / "mxnet-1.4.1-fix-gamma.onnx",
     "provenance.md": MODELS / "mxnet-1.4.1-fix-gamma.onnx",
