@@ -43,6 +43,9 @@ IN_PAGES = {
 FOUND_IN_PAGES = re.compile("|".join(f"({pattern})" for pattern in IN_PAGES), re.IGNORECASE)
 IN_HELP = re.compile(r"^(?:also |only )?(?:says?|tells?)\b", re.IGNORECASE)
 
+QUOTED = re.compile(r" *\d+ \||^ *-->")
+"""A line of a message that shows the rule, or its place."""
+
 MADE = ("rules.md", "symptoms.md", "catalogue.md")
 """Pages whose texts come from rules and tables, which are read where they are written."""
 
@@ -86,6 +89,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield from comments()
     yield from helps()
     yield from ((f"message {page.code}", f"{page.title}\n{page.text}") for page in message_pages().values())
+    yield from printed_messages()
     yield from tables()
 
 
@@ -94,6 +98,14 @@ def comments() -> Iterator[tuple[str, str]]:
     for path in sorted((ROOT / "rules").rglob("*.rules")):
         lines = (line if line.lstrip().startswith("///") else "" for line in path.read_text(encoding="utf-8").splitlines())
         yield str(path.relative_to(ROOT)), "\n".join(lines)
+
+
+def printed_messages() -> Iterator[tuple[str, str]]:
+    """What the compiler and `lint` print about wrong rules, without the lines of the rules."""
+    for path in sorted((ROOT / "tests").glob("bad_*/*.txt")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        text = "\n".join("" if QUOTED.match(line) else line for line in lines)
+        yield str(path.relative_to(ROOT)), text
 
 
 def tables() -> Iterator[tuple[str, str]]:

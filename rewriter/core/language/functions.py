@@ -65,10 +65,10 @@ declared_shape(tensor) -> list                    : shape that the model itself 
 value(tensor) -> any                              : integers that a shape computation returns, as far as known
 is_const(tensor) -> bool                          : a constant, or computed from constants alone
 constant(tensor) -> array                         : elements of a constant, also of a computed one. Otherwise unknown
-computed(tensor) -> array                         : result of its node if all operands are constants, rounded once. Otherwise unknown
+computed(tensor) -> array                         : result of a node of constants, rounded once. Otherwise unknown
 fill(tensor) -> number                            : the number that all elements equal, if it is known
 present(tensor) -> bool                           : the optional operand is not absent
-matched(node) -> bool                             : the pattern matched with this node, which is optional or one of several alternatives
+matched(node) -> bool                             : the match has this optional node or alternative
 uses(tensor) -> int                               : number of nodes that read it
 users(tensor) -> list                             : operator names of the nodes that read it
 producer(tensor) -> string                        : operator name of the node that computes it, "" if there is no such node
@@ -91,7 +91,7 @@ source_is_output(node) -> bool                    : the framework's own graph ha
 source_outputs() -> list                          : names of the outputs of the framework's own graph, in its order
 source_nodes() -> list                            : names of all nodes of the framework's own graph
 source_has(node) -> bool                          : the framework's own file describes the node
-in_node_order(list) -> list                       : names of tensors, inputs first, then in the order of the nodes that compute them
+in_node_order(list) -> list                       : names of inputs, then of tensors in the order of their nodes
 opset(string?) -> int                             : version of a domain that the model imports, 0 if it imports none
 keeps_meaning(int, string?) -> bool               : every node of the model means the same in this version of the domain
 exporter() -> string                              : name of the program that wrote the model
@@ -150,7 +150,7 @@ ones_like(array) -> array                         : ones of the same shape and e
 full_like(array, number|bool) -> array            : one number in the same shape and element type
 cast(array|list|number|bool, dtype) -> array      : in another element type
 to_list(array|list) -> list                       : a one-dimensional constant as a list
-where(array|list|bool, array|list|number, array|list|number) -> array : elements of the second where the first is true, otherwise of the third
+where(array|list|bool, array|list|number, array|list|number) -> array : of the second where the first is true, else of the third
 matmul(array, array) -> array                     : matrix product
 inverse(array) -> array                           : inverse of a square matrix
 tile(array|list, int|list) -> array               : repeated along its axes
