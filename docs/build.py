@@ -1,4 +1,4 @@
-"""Writes the pages that are made from the rules and the tables of the program; nothing in them is written by hand.
+"""Writes the pages that are made from the rules and the tables of the program. No page of them is written by hand.
 
     python docs/build.py            writes them
     python docs/build.py --check    names those that are out of date, and exits with 1 when there are any
@@ -37,12 +37,12 @@ DOCS = Path(__file__).parent
 LONGEST = 400  # lines of a page
 
 NO_RULE = {
-    "lost": "the information is lost",
-    "converter": "belongs to a converter",
-    "correct": "cannot be distinguished from a correct model",
-    "consumer": "a form that one consumer needs, not shipped",
-    "engine": "done without a rule",
-    "open": "no rule yet",
+    "lost": "the file lacks the value",
+    "converter": "a converter does this",
+    "correct": "a correct model has the same nodes",
+    "consumer": "only one consumer needs this form",
+    "engine": "rewriter does this without a rule",
+    "open": "not written yet",
 }
 """Why an entry of the catalogue has no rule."""
 
@@ -166,29 +166,39 @@ def catalogue(groups: dict[str, list[dict[str, object]]], rules: Sequence[Rule])
     entries = [entry for group in groups.values() for entry in group]
     covered = sum(bool(entry["rules"]) for entry in entries)
     reasons = {word: sum(entry.get("why") == word for entry in entries) for word in NO_RULE}
-    counted = ", ".join(f"{count} {NO_RULE[word]}" for word, count in reasons.items() if count)
+    counted = (f"| {reason} | {reasons[word]} |" for word, reason in NO_RULE.items() if reasons[word])
     parts = [
-        "# Known defects of exporters, and what is done about them",
-        f"{len(entries)} defects and quirks; rules answer {covered} of them. The others: {counted}.",
+        "# Known defects of exporters",
+        f"Use this page to find out whether a defect that you know is repaired. It lists {len(entries)} defects from issue "
+        f"threads, by exporter. {covered} of them have rules. `rewriter rule CODE` prints a rule. If you have an error message,"
+        " [search for the message](symptoms.md) instead. [Open defects](open.md) has more defects without a rule.",
+        "\n".join(["| no rule, because | defects |", "|---|---|", *counted]),
+        "Groups: " + ", ".join(f"[{name}](#{name})" for name in groups) + ".",
     ]
     for name, group in groups.items():
-        rows = (f"| {entry['id']} | {answer(entry, by_code)} |" for entry in group)
-        parts += [f"## {name}", "\n".join(["| defect | rules, or why none |", "|---|---|", *rows])]
+        rows = (f"| {entry['id']} | {' | '.join(map(str, answer(entry, by_code)))} |" for entry in group)
+        parts += [
+            f"## {name}",
+            "\n".join(["| defect | rules | what the first rule repairs, and limits |", "|---|---|---|", *rows]),
+        ]
+    parts.append("Next: [all rules](rules.md), or [defects that stay open](open.md).")
     return "\n\n".join(parts) + "\n"
 
 
-def answer(entry: dict[str, object], by_code: dict[str, Rule]) -> str:
-    codes, note = entry["rules"], str(entry.get("note", ""))
+def answer(entry: dict[str, object], by_code: dict[str, Rule]) -> tuple[str, str]:
+    """The rules for a defect, and the title of the first or why there is none, with the entry's note."""
+    codes = entry["rules"]
     assert isinstance(codes, list)
-    said = links([by_code[str(code)] for code in codes], "../") or NO_RULE[str(entry["why"])]
-    return f"{said}: {cell(note)}" if note else said
+    rules = [by_code[str(code)] for code in codes]
+    said = rules[0].title if rules else f"No rule: {NO_RULE[str(entry['why'])]}."
+    return links(rules, "../"), cell(" ".join(filter(None, (said, str(entry.get("note", ""))))))
 
 
 # --- The tables of functions, faults and messages --------------------------------------------------------------------------
 
 
 def filled(text: str) -> str:
-    """The text with its tables made anew."""
+    """The text with its tables made again."""
 
     def made(found: re.Match[str]) -> str:
         return f"{found[1]}\n" + "\n".join(TABLES[found[2]]()) + f"\n{found[3]}"

@@ -12,7 +12,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
-from page_text import block, cell, link, links, plain
+from page_text import block, cell, link, plain
 from rewriter.app.cli.main import main as main_of_commands
 from rewriter.core.language.rule import Rule
 from symptom_pages import by_message
@@ -36,18 +36,18 @@ GROUPS = {
     "onnxruntime": "operators that only ONNX Runtime has",
     "optimize": "fewer or faster nodes with the same output",
     "surgery": "changes of inputs and outputs",
-    "targets": "forms that one consumer needs; they run with `--target`",
+    "targets": "forms that one consumer needs, for `--target`",
 }
 """The groups in the order of the indexes, with what their rules are about."""
 
 TOOLS = ("TensorRT", "OpenVINO", "Core ML", "ncnn", "OpenCV", "tract")
-"""Consumers besides ONNX Runtime and the checker, as doc comments of rules name them."""
+"""Consumers other than ONNX Runtime and the checker, as doc comments of rules name them."""
 
 EXAMPLE = "Type 'tensor(bool)' of input parameter (x) of operator (CumSum) in node (n1) is invalid"
 
 
 def grouped(rules: Sequence[Rule]) -> dict[str, list[Rule]]:
-    """The rules of each group that has any; a rule for two exporters is in both groups.
+    """The rules of each group that has any. A rule for two exporters is in both groups.
 
     Raises:
         KeyError: a rule is in a folder or for an exporter without a row in `GROUPS`.
@@ -63,7 +63,7 @@ def grouped(rules: Sequence[Rule]) -> dict[str, list[Rule]]:
 
 
 def rule_index(rules: Sequence[Rule]) -> str:
-    """The groups of rules; the rules by target and by the tool that rejects a model."""
+    """The groups of rules, the targets, and the pages by effect."""
     default = sum(rule.default for rule in rules)
     rows = (f"| [{name}](rules/{name}.md) | {len(members)} | {GROUPS[name]} |" for name, members in grouped(rules).items())
     parts = [
@@ -76,18 +76,24 @@ def rule_index(rules: Sequence[Rule]) -> str:
         "If no exporter is named, the rules of a group are for models of any exporter.",
         "\n".join(["| group | rules | about |", "|---|---|---|", *rows]),
         "## By target",
+        "`rewriter rules --target NAME` lists the rules of a target, and `rewriter fix --target NAME` runs them.",
     ]
     targets = sorted({target for rule in rules for target in rule.targets})
-    parts.append("\n".join(f"- **{name}:** {links([r for r in rules if name in r.targets], '../')}" for name in targets))
+    rows = (f"| {name} | {sum(name in r.targets for r in rules)} |" for name in targets)
     parts += [
-        "## By the consumer that rejects the model",
-        "Most rules repair a model that ONNX Runtime or the checker rejects.",
+        "\n".join(["| target | rules |", "|---|---|", *rows]),
+        "## By effect",
+        "\n".join(
+            [
+                "| page | rules for |",
+                "|---|---|",
+                "| [wrong output](rules/wrong-output.md) | models that load and compute wrong output |",
+                f"| [consumers](rules/consumers.md) | models that {', '.join(TOOLS)} reject |",
+            ]
+        ),
+        "Most other rules repair a model that ONNX Runtime or the checker rejects.",
+        "Next: [find out why a loaded model computes something else](wrong-output.md), or [targets](targets.md).",
     ]
-    rejecting = {tool: [r for r in rules if names(r.doc, tool) or tool.lower().replace(" ", "") in r.targets] for tool in TOOLS}
-    parts.append("\n".join(f"- **{tool}:** {links(found, '../')}" for tool, found in rejecting.items() if found))
-    silent = [r for r in rules if r.kind.name == "repair" and not r.header.symptoms and not _names_a_tool(r.doc)]
-    parts += ["## For models that load and compute wrong output", links(silent, "../")]
-    parts.append("Next: [find out why a loaded model computes something else](wrong-output.md), or [targets](targets.md).")
     return "\n\n".join(parts) + "\n"
 
 
@@ -101,16 +107,44 @@ def _names_a_tool(text: str) -> bool:
 
 
 def rule_groups(rules: Sequence[Rule]) -> dict[str, str]:
-    """A page for each group of rules, by its name."""
-    return {f"{name}.md": _rule_group(name, members) for name, members in grouped(rules).items()}
+    """A page for each group of rules, and pages of rules by effect, by their names."""
+    pages = {f"{name}.md": _rule_group(name, members) for name, members in grouped(rules).items()}
+    return pages | {"consumers.md": _by_consumer(rules), "wrong-output.md": _of_wrong_output(rules)}
+
+
+def _by_consumer(rules: Sequence[Rule]) -> str:
+    """The rules whose doc comment or target names a consumer other than ONNX Runtime."""
+    parts = ["# Rules by the consumer that rejects the model", "A rule for several consumers is listed at each of them."]
+    for tool in TOOLS:
+        found = [r for r in rules if names(r.doc, tool) or tool.lower().replace(" ", "") in r.targets]
+        if found:
+            parts += [f"## {tool}", _table(found)]
+    return "\n\n".join([*parts, "Next: [targets](../targets.md), or [all groups](../rules.md)."]) + "\n"
+
+
+def _of_wrong_output(rules: Sequence[Rule]) -> str:
+    """The repairs whose models no tool rejects, by group."""
+    silent = [r for r in rules if r.kind.name == "repair" and not r.header.symptoms and not _names_a_tool(r.doc)]
+    parts = [
+        "# Rules for models that load and compute wrong output",
+        f"{len(silent)} rules repair models that load. To find out which of them your model needs, run "
+        "`rewriter check net.onnx --expect net.npz`.",
+    ]
+    for name, members in grouped(silent).items():
+        parts += [f"## {name}", _table(members)]
+    return "\n\n".join([*parts, "Next: [wrong output](../wrong-output.md), or [all groups](../rules.md)."]) + "\n"
+
+
+def _table(rules: Sequence[Rule]) -> str:
+    rows = (f"| {link(r, '../../')} | {r.kind.name} | {_runs(r)} | {cell(r.title)} |" for r in rules)
+    return "\n".join(["| rule | kind | runs | defect |", "|---|---|---|---|", *rows])
 
 
 def _rule_group(name: str, rules: Sequence[Rule]) -> str:
-    rows = (f"| {link(r, '../../')} | {r.kind.name} | {_runs(r)} | {cell(r.title)} |" for r in rules)
     parts = [
         f"# Rules: {name}",
         f"{len(rules)} rules: {GROUPS[name]}. `rewriter rule {rules[0].code}` prints one of them, with its tests.",
-        "\n".join(["| rule | kind | runs | defect |", "|---|---|---|---|", *rows]),
+        _table(rules),
     ]
     if any(rule.header.symptoms for rule in rules):
         parts.append(f"Next: [their error messages](../symptoms/{name}.md), or [all groups](../rules.md).")

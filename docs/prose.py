@@ -38,10 +38,13 @@ IN_PAGES = {
     r"\b(?:who|what)ever\b": "the noun",
     r"\bof which\b|\b(?:those|that) of\b": "the noun again",
 }
-"""Patterns for the sentences of pages alone: rules and messages still have some of them."""
+"""Patterns for the sentences of pages, rules and tables: messages and help texts are lists more often."""
 
 FOUND_IN_PAGES = re.compile("|".join(f"({pattern})" for pattern in IN_PAGES), re.IGNORECASE)
 IN_HELP = re.compile(r"^(?:also |only )?(?:says?|tells?)\b", re.IGNORECASE)
+
+QUOTED = re.compile(r" *\d+ \||^ *-->")
+"""A line of a message that shows the rule, or its place."""
 
 MADE = ("rules.md", "symptoms.md", "catalogue.md")
 """Pages whose texts come from rules and tables, which are read where they are written."""
@@ -56,8 +59,8 @@ def main() -> int:
 def findings() -> Iterator[str]:
     for where, text in texts():
         yield from found_in(where, text, FOUND, INSTEAD)
-    for where, page in pages():
-        yield from found_in(where, written(page), FOUND_IN_PAGES, IN_PAGES)
+    for where, text in (*pages(), *comments(), *tables()):
+        yield from found_in(where, written(text), FOUND_IN_PAGES, IN_PAGES)
     for where, text in helps():
         if match := IN_HELP.match(text):
             yield f"{where}: {match[0]}: write print, report"
@@ -83,11 +86,30 @@ def pages() -> Iterator[tuple[str, str]]:
 def texts() -> Iterator[tuple[str, str]]:
     """What people read, with where it is."""
     yield from pages()
-    for path in sorted((ROOT / "rules").rglob("*.rules")):
-        lines = (line if line.startswith("///") else "" for line in path.read_text(encoding="utf-8").splitlines())
-        yield str(path.relative_to(ROOT)), "\n".join(lines)
+    yield from comments()
     yield from helps()
     yield from ((f"message {page.code}", f"{page.title}\n{page.text}") for page in message_pages().values())
+    yield from printed_messages()
+    yield from tables()
+
+
+def comments() -> Iterator[tuple[str, str]]:
+    """The doc comments of rules, and of rows of their tables."""
+    for path in sorted((ROOT / "rules").rglob("*.rules")):
+        lines = (line if line.lstrip().startswith("///") else "" for line in path.read_text(encoding="utf-8").splitlines())
+        yield str(path.relative_to(ROOT)), "\n".join(lines)
+
+
+def printed_messages() -> Iterator[tuple[str, str]]:
+    """What the compiler and `lint` print about wrong rules, without the lines of the rules."""
+    for path in sorted((ROOT / "tests").glob("bad_*/*.txt")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        text = "\n".join("" if QUOTED.match(line) else line for line in lines)
+        yield str(path.relative_to(ROOT)), text
+
+
+def tables() -> Iterator[tuple[str, str]]:
+    """The texts of functions and faults, which docs/build.py writes into a page."""
     yield from ((f"function {function.name}", function.doc) for function in FUNCTIONS.values())
     yield from ((f"fault {fault.name}", f"{fault.doc}\n{fault.mended}") for fault in FAULTS.values())
 

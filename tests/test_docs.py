@@ -115,8 +115,16 @@ def test_the_index_names_every_page() -> None:
 
 @pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
 def test_links_lead_somewhere(path: Path) -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text(encoding="utf-8")):
-        assert (path.parent / target).exists(), target
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", path.read_text(encoding="utf-8")):
+        page = path.parent / target if target else path
+        assert page.exists(), target
+        assert not anchor or page.suffix != ".md" or anchor in anchors(page), f"{target}#{anchor}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    text = re.sub(r"(?ms)^```.*?^```$", "", page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", line.lower()).strip().replace(" ", "-") for line in re.findall(r"(?m)^#+ (.*)$", text)}
 
 
 def test_lists_of_rules_and_messages_are_short_and_their_links_lead_somewhere(build: ModuleType) -> None:

@@ -152,7 +152,7 @@ def check_codes(rules: Sequence[Rule]) -> Iterator[Diagnostic]:
             if code not in first:
                 unknown.setdefault(code, []).append(rule)
             elif (circle := _circle(rule.code, code, first)) is not None and rule.code == min(circle):
-                message = f"`before` goes round in a circle: {' before '.join(circle)}"
+                message = f"`before` has a cycle: {' before '.join(circle)}"
                 yield Diagnostic("E403", message, _value_span(rule, "before"), "who is first?", path=rule.path)
     yield from _unknown(unknown, first)
 

@@ -75,7 +75,7 @@ def test_wherever_it_begins(text: str, depth: int, tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["mine", "--around", "b"], "no code of a rule"),
-        (["MX001", "--around", "b"], "is the code of a rule already"),
+        (["MX001", "--around", "b"], "the code MX001 is in use"),
         (["MY001", "--around", "lost"], "did you mean 'last'"),
         (["MY001", "--around", "b", "--depth", "-1"], "not a number of steps"),
     ],

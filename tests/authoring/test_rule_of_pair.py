@@ -91,7 +91,7 @@ def test_different_changes_are_rules_that_count_on(tmp_path: Path) -> None:
     rules = compiled(found, tmp_path)
     assert [rule.code for rule in rules] == ["MY001", "MY002"] and not found.missing
     assert "MY001 fires 1 time, MY002 fires 1 time on before.onnx; the result is after.onnx" in found.outcome[0]
-    with pytest.raises(RewriterError, match="MY001 is the code of a rule already"):
+    with pytest.raises(RewriterError, match="the code MY001 is in use"):
         begun(HEAD + "(float x) => (float y) { y = Abs(x) }", HEAD + "(float x) => (float y) { y = Neg(x) }", known=rules)
 
 
@@ -144,7 +144,7 @@ WEIGHTS = f"<float[20] w = {{{', '.join(map(str, range(20)))}}}>"
 @pytest.mark.parametrize(
     ("after", "words"),
     [
-        ("(float[20] x) => (float[20] y) <float[20] w> { y = Mul(x, w) }", "there is nothing for a rule to say"),
+        ("(float[20] x) => (float[20] y) <float[20] w> { y = Mul(x, w) }", "there is no rule to write"),
         ("(float[20] x) => (float[20] y) <float[20] v> { y = Mul(x, v) }", "does not follow from the constants next to it"),
         ("(float[21] x) => (float[20] y) <float[20] w> { y = Mul(x, w) }", "input 'x' differs: float[20] in the model"),
         ("(float[20] x) => (int64[1] y) <float[20] w> { z = Mul(x, w)  y = Shape(z) }", "output 'y' differs: float[20]"),

@@ -116,7 +116,7 @@ def test_standard_input(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert done.code == 0 and done.out.startswith("-: 1 rewrite")
     onnx.checker.check_model(tmp_path / "o.onnx")
     assert "name the result of the standard input with -o" in call("fix", "-").err
-    assert "stands alone" in call("check", "-", POOL).err
+    assert "cannot be combined with other models" in call("check", "-", POOL).err
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_a_rule_of_another_exporter_is_tried_only_by_its_code(call: Call) -> Non
 def test_hints_about_the_selection(call: Call, tmp_path: Path) -> None:
     lossy = DECIDES.replace("kind: repair, evidence: refused", "kind: lossy").replace("[bn] y", "[bn] y", 1)
     (tmp_path / "my.rules").write_text(lossy)
-    assert "these rules run only when selected: TST001, TST002" in call("check", GAMMA, "--rules", tmp_path).err
+    assert "rules that run only if you select them: TST001, TST002" in call("check", GAMMA, "--rules", tmp_path).err
     both = call("check", GAMMA, "--rules", "shipped", "--rules", tmp_path, "--select", "TST001,MX002", "--source", "auto")
     assert "MX002" in both.out
     assert "TST001" in both.out
@@ -156,7 +156,7 @@ def test_what_the_runtime_says_of_many_models_is_told_once(call: Call, tmp_path:
     done = call("check", tmp_path, "--select", "NONE", "--jobs", "2")
     first, _, second, why = done.out.splitlines()
     assert first.startswith(f"{tmp_path / 'a.onnx'}: rejected by ONNX Runtime: Node (fc1) ")
-    assert second == f"{tmp_path / 'b.onnx'}: rejected by ONNX Runtime like {tmp_path / 'a.onnx'}"
+    assert second == f"{tmp_path / 'b.onnx'}: rejected by ONNX Runtime with the error message of {tmp_path / 'a.onnx'}"
     assert why.startswith("  MX001 and MX011 repair this message but do not apply; to see why: rewriter why MX001 ")
     assert done.code == 1
     again = call("check", tmp_path, "--select", "NONE", "--verbose", "--exit-zero")

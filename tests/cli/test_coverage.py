@@ -52,21 +52,21 @@ def test_what_was_never_exercised(call: Call, folder: Path) -> None:
     done = call("coverage", folder / "my.rules", folder)
     assert done.code == 0
     assert done.out.splitlines() == [
-        "TST001 line 5 `dtype(x) == float` never blocked (asked 1 time)",
-        "TST002 never fired: its pattern stood nowhere",
-        "TST003 never fired: its pattern stood 1 time",
-        "TST003 line 17 `rank(x) > 7` never held (asked 1 time)",
-        "TST003 line 18 `dtype(x) == float` was never asked",
-        "TST004 never fired: its pattern stood nowhere",
+        "TST001 line 5 `dtype(x) == float` was always true (evaluated 1 time)",
+        "TST002 never fired: its pattern matched nowhere",
+        "TST003 never fired: its pattern matched 1 time",
+        "TST003 line 17 `rank(x) > 7` was never true (evaluated 1 time)",
+        "TST003 line 18 `dtype(x) == float` was never evaluated",
+        "TST004 never fired: its pattern matched nowhere",
     ]
-    assert done.err == "4 rules over 1 model: 3 rules never fired, 3 `where` lines never blocked\n"
+    assert done.err == "4 rules over 1 model: 3 rules never fired, 3 `where` lines never stopped a rule\n"
     assert (folder / "model.onnx").read_bytes() == before
 
 
 def test_all_counts(call: Call, folder: Path) -> None:
     out = call("coverage", folder / "my.rules", folder, "--all", "--set", "TST004.op=Neg").out
-    assert "TST001 fired 1 time; its pattern stood 2 times" in out
-    assert "TST001 line 4 `rank(x) > 1` held 1 time and blocked 1 time" in out
+    assert "TST001 fired 1 time: its pattern matched 2 times" in out
+    assert "TST001 line 4 `rank(x) > 1` was true 1 time, and false or unknown 1 time" in out
     assert "TST004 fired 1 time" in out
 
 

@@ -111,6 +111,6 @@ def test_a_plan_of_a_model_at_a_url(call: Call, tmp_path: Path) -> None:
     assert call("plan", net, "-o", tmp_path / "plan.toml").code == 0
     assert f'model = "{net}"' in (tmp_path / "plan.toml").read_text()
     refused = call("apply", tmp_path / "plan.toml", "-o", tmp_path / "o.onnx")
-    assert refused.code == 2 and "nothing was fetched" in refused.err and not (tmp_path / "o.onnx").exists()
+    assert refused.code == 2 and "was not downloaded" in refused.err and not (tmp_path / "o.onnx").exists()
     assert call("apply", tmp_path / "plan.toml", "-o", tmp_path / "o.onnx", "--fetch").out.startswith(f"{net}: 1 of 1")
     assert call("show", net).out.startswith(net)

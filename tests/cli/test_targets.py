@@ -44,7 +44,7 @@ def test_fix(call: Call, net: Path) -> None:
     assert (unasked.code, ops(out)) == (0, ["Abs", "Neg", "Neg"])
     chosen = call("fix", net, "-o", out, "--force", *rules, "--target", "ACME")
     assert (chosen.code, ops(out)) == (0, ["Abs", "Identity"])
-    assert "for acme, but only when selected: TST002" in chosen.err
+    assert "rules for acme that run only if you select them: TST002" in chosen.err
     assert "1 model: 1 changed; 1 rewrite by 1 rule; " in chosen.err  # it had no fault
     call("fix", net, "-o", out, "--force", *rules, "--target", "other,acme", "--select", "TST002")
     assert ops(out) == ["Identity", "Identity"]

@@ -126,7 +126,7 @@ def test_fix_without_asking_says_so(call: Call, tmp_path: Path, recipe: Recipe) 
     model = relu(tmp_path / "m.onnx")
     done = call("fix", model, "--target", "tract", "-o", tmp_path / "fixed.onnx")
     assert (
-        "note: Fake was not asked; pass --ask to load and run the models in it; other steps that often help: `rewriter optimize` "
+        "note: Fake did not run; to run the models in it, pass --ask; other steps that often help: `rewriter optimize` "
         "(fewer nodes), --static INPUT:SHAPE (it wants shapes)"
     ) in done.err
 
@@ -134,9 +134,9 @@ def test_fix_without_asking_says_so(call: Call, tmp_path: Path, recipe: Recipe) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("check", "--ask", "nobody"), "--ask nobody: these consumers can be asked: iree, mnn, "),
-        (("fix", "--ask"), "--ask: the consumers of --target are asked, and these can be asked: opencv, "),
-        (("fix", "--ask", "--target", "tensorrt"), "--ask: the consumers of --target are asked"),
+        (("check", "--ask", "nobody"), "--ask nobody: unknown consumer; use one of iree, mnn, "),
+        (("fix", "--ask"), "--ask needs a --target whose consumer rewriter can run: opencv, "),
+        (("fix", "--ask", "--target", "tensorrt"), "--ask needs a --target whose consumer rewriter can run"),
     ],
 )
 def test_what_cannot_be_asked(call: Call, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
@@ -150,7 +150,7 @@ def test_one_that_is_not_installed_is_an_error(call: Call, monkeypatch: pytest.M
     fake(monkeypatch, tmp_path / "runtimes", more="import no_such_consumer")
     done = call("check", relu(tmp_path / "m.onnx"), "--ask", "fake")
     assert done.code == 2
-    assert "fake is not installed and was not asked; --consumer-env DIR names an environment that has it" in done.err
+    assert "fake is not installed; install it, or name an environment that has it with --consumer-env DIR" in done.err
 
 
 def test_the_list_of_consumers_in_the_help() -> None:

@@ -77,7 +77,7 @@ def test_one_that_takes_too_much_memory_is_kept_from_it(monkeypatch: pytest.Monk
     consumer = fake(monkeypatch, tmp_path / "runtimes", read="return bytearray(1 << 31)")
     with budgeted(Budget(60, 1 << 30)):
         verdict = ask(consumer, relu(tmp_path / "m.onnx"))
-    assert (verdict.state, verdict.reason) == ("rejects", "it needs more memory than it may take")
+    assert (verdict.state, verdict.reason) == ("rejects", "it exceeds the memory limit")
 
 
 def test_one_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ STRUCTURE = [
          "g (float[2] x) => (y) { h = Relu(x) k = Relu(x) a = Tanh(h) b = Abs(k) y = Sub(a, b) }", "same node", "h = Relu",
          "the Relu that makes 'h' and the Relu that makes 'k'"),
     Near("one node for two", f"match {{ y = Sub(Relu(a), Relu(x)) }}\n{_KEEP}",
-         "g (float[2] x) => (y) { a = Relu(x) y = Sub(a, a) }", "distinct", "y = Sub", "stands for another one"),
+         "g (float[2] x) => (y) { a = Relu(x) y = Sub(a, a) }", "distinct", "y = Sub", "is already matched with another one"),
     Near("an attribute with another value", f"match {{ y = Softmax<axis=1>(x) }}\n{_KEEP}",
          "g (float[2,3] x) => (y) { y = Softmax<axis=0>(x) }", "attribute", "axis=1", "axis = 0"),
     Near("an attribute's default", f"match {{ y = Softmax<axis=1>(x) }}\n{_KEEP}",

@@ -160,7 +160,7 @@ def test_a_plan_fetches_nothing_unless_it_is_allowed(call: Call, tmp_path: Path)
     there = write_model(tmp_path).as_uri()
     assert call("plan", there, "-o", tmp_path / "plan.toml", "--select", "ALL").code == 0
     done = call("apply", tmp_path / "plan.toml", "-o", tmp_path / "o.onnx")
-    assert done.code == 2 and f"names {there}, and nothing was fetched" in done.err and not (tmp_path / "o.onnx").exists()
+    assert done.code == 2 and f"names {there}, which was not downloaded" in done.err and not (tmp_path / "o.onnx").exists()
     assert call("apply", tmp_path / "plan.toml", "-o", tmp_path / "o.onnx", "--fetch").code == 0
     assert (tmp_path / "o.onnx").exists()
 

@@ -67,4 +67,4 @@ def test_a_version_that_nobody_knows_is_not_counted_down_to(call: Call, tmp_path
     POISON["opset-of-2-62"](tmp_path)
     for more in ((), ("--restamp",)):
         done = call("opset", tmp_path / "opset-of-2-62.onnx", 18, "-o", tmp_path / "o.onnx", *more)
-        assert done.code == 2 and f"the model says version {2**62} of ONNX's operators" in done.err
+        assert done.code == 2 and f"the model imports version {2**62} of ONNX's operators" in done.err

@@ -22,8 +22,8 @@ SOON = "--time-limit", "2", "--memory-limit", "2G"
 """For what would go on without end."""
 
 ENDS = {
-    "functions-doubled-18-times": "not checked: ONNX Runtime was not asked, since the functions of the model stand for more than",
-    "functions-doubled-40-times": "not checked: ONNX Runtime was not asked, since the functions of the model stand for more than",
+    "functions-doubled-18-times": "not checked: ONNX Runtime did not run, because the functions of the model expand to more than",
+    "functions-doubled-40-times": "not checked: ONNX Runtime did not run, because the functions of the model expand to more than",
     "names-that-are-not-utf-8": "error: ",
     "operators-that-are-not-utf-8": "error: ",
     "locations-of-100-000-characters": "error: ",
@@ -39,8 +39,8 @@ ENDLESS = {"endless-loop", "many-loops"}
 COMPARED = {
     **dict.fromkeys(ENDLESS, "did not answer within|not done within the time limit"),
     "constant-of-2-31": "needs more than the memory limit of 2 GiB",
-    "functions-doubled-18-times": "stand for more than 100,000 nodes",
-    "functions-doubled-40-times": "stand for more than 100,000 nodes",
+    "functions-doubled-18-times": "expand to more than 100,000 nodes",
+    "functions-doubled-40-times": "expand to more than 100,000 nodes",
     "locations-of-100-000-characters": "is no usable file name: it has 100,000 characters",
     "names-that-are-not-utf-8": "in this model is not valid UTF-8",
     "operators-that-are-not-utf-8": "in this model is not valid UTF-8",

@@ -43,7 +43,7 @@ def path(tmp_path: Path) -> Path:
         (TEXT.encode(), "ONNX's text format"),
         (b"hello world", "not an ONNX model"),
         (b"\xff" * 100, "not an ONNX model"),
-        (b"\x08\x08", "it holds no graph"),
+        (b"\x08\x08", "it has no graph"),
     ],
 )
 def test_files_that_are_no_models(tmp_path: Path, data: bytes, message: str) -> None:

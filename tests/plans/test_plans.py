@@ -128,7 +128,7 @@ def test_nothing_is_written_when_something_has_changed(call: Call, tmp_path: Pat
     out.unlink()
     rules.write_text(RULES.replace("y = Tan(x)", "y = Atan(x)"))
     done = call("apply", plan, "-o", out)
-    assert (done.code, "rule ACME002 has changed since the plan was made" in done.err) == (2, True)
+    assert (done.code, "rule ACME002 changed since the plan was made" in done.err) == (2, True)
     rules.write_text(RULES.split("/// Cosines")[0])
     assert "rule ACME002 is not among the rules any more" in call("apply", plan, "-o", out).err
     rules.write_text(RULES)
@@ -147,7 +147,7 @@ def test_a_source_file_that_has_changed(call: Call, tmp_path: Path) -> None:
     source = tmp_path / f"{GEMM.stem}-symbol.json"
     source.write_text(source.read_text() + " ")
     done = call("apply", tmp_path / "plan.toml")
-    assert (done.code, "has changed since the plan was made" in done.err) == (2, True)
+    assert (done.code, "changed since the plan was made" in done.err) == (2, True)
 
 
 def test_paths_are_seen_from_the_plan(call: Call, tmp_path: Path, net: Path, monkeypatch: pytest.MonkeyPatch) -> None:

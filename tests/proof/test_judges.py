@@ -101,10 +101,10 @@ def test_functions_that_stand_for_too_much_are_put_before_no_judge(tmp_path: Pat
     candidate = Candidate(load(str(tmp_path / "functions-doubled-40-times.onnx")))
     assert candidate.refusal(SESSION) is None and candidate.refusal(FULL_CHECK) is None
     assert "topologically sorted" in (candidate.refusal(CHECKER) or "")
-    told = "was not asked, since the functions of the model stand for more than 100,000 nodes"
+    told = "did not run, because the functions of the model expand to more than 100,000 nodes"
     assert candidate.unanswered == {judge: f"{judge} {told}" for judge in (SESSION, FULL_CHECK)}
     for runtime in (SESSION, REFERENCE):
-        with pytest.raises(CannotRun, match=f"^{runtime}.* stand for more than 100,000 nodes"):
+        with pytest.raises(CannotRun, match=f"^{runtime}.* expand to more than 100,000 nodes"):
             ModelRun(candidate, runtime)
 
 

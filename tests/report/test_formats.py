@@ -218,7 +218,7 @@ def test_annotations_are_grouped_by_rule() -> None:
 
 def test_nothing_to_say() -> None:
     assert text_of(report(ModelRecord("a.onnx", status="clean")), "github") == ""
-    assert "Nothing to say" not in text_of(report(model()), "markdown")
+    assert "without findings or changes" not in text_of(report(model()), "markdown")
 
 
 # --- models that ONNX Runtime rejects ----------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def test_nodes_are_kept(tmp_path: Path, keep: str, kept: set[str]) -> None:
 def test_nothing_leads_there(call: Call, tmp_path: Path) -> None:
     net = texts.written(tmp_path, NET)
     assert (
-        "nothing leads from 'out' to 'act'" in call("convert", net, "--dtype", "float16", "--keep", "out..act", "--dry-run").err
+        "no path leads from 'out' to 'act'" in call("convert", net, "--dtype", "float16", "--keep", "out..act", "--dry-run").err
     )
     assert "no node of the operator 'Conv'" in call("convert", net, "--dtype", "float16", "--keep", "op:Conv", "--dry-run").err
 
@@ -199,7 +199,7 @@ def test_a_result_that_does_not_run_is_not_written(call: Call, tmp_path: Path, m
     monkeypatch.setattr(float_type, "has_kernel", lambda model: True)
     net, out = texts.written(tmp_path, SCATTER), tmp_path / "out.onnx"
     done = call("convert", net, "--dtype", "float16", "-o", out)
-    assert done.code == 2 and "nothing is written, since the result does not run: " in done.err and not out.exists()
+    assert done.code == 2 and "no file was written, because the result does not run: " in done.err and not out.exists()
     assert call("convert", net, "--dtype", "float16", "-o", out, "--runtime", "no").code == 0
 
 
@@ -209,7 +209,7 @@ def test_casts_of_the_model_that_do_nothing_go(call: Call, tmp_path: Path) -> No
         s = Softmax(x)  c = Cast<to=1>(s)  d = Cast<to=1>(c)  [mask] b = Cast<to=9>(m)  w = Where(b, l, d)  y = Relu(w) }
     """
     done = call("convert", texts.written(tmp_path, text), "--dtype", "float16", "-o", tmp_path / "out.onnx")
-    assert "3 casts to the type that was there already taken out" in done.out and _casts(onnx.load(tmp_path / "out.onnx")) == 2
+    assert "3 casts to the same type removed" in done.out and _casts(onnx.load(tmp_path / "out.onnx")) == 2
     kept = rewriter.convert(texts.parsed(text), "float16", keep=["mask"], stamp=False).to_proto()
     assert _casts(kept) == 3 and "mask" in [node.name for node in kept.graph.node]
 
@@ -290,7 +290,7 @@ def test_weights_that_are_all_listed_keep_their_places(call: Call, tmp_path: Pat
     net = texts.written(tmp_path, LISTED.replace(", float[2] v = {5, 7}", "").replace("Mul(t, v)", "Relu(t)"))
     half = tmp_path / "half.onnx"  # ONNX Runtime 1.23 crashes when it loads it with its default optimizations
     done = call("convert", net, "--dtype", "float16", "--runtime", "no", "-o", half)
-    assert "1 weight listed among the inputs now float16 there, too" in done.out
+    assert "1 weight also float16 in the list of inputs" in done.out
     model = onnx.load(tmp_path / "half.onnx")
     assert [(info.name, info.type.tensor_type.elem_type) for info in model.graph.input] == [("w", 10), ("x", 1)]
 

@@ -196,7 +196,7 @@ def test_texts_go_wherever_they_are(call: Call, tmp_path: Path) -> None:
         (["--drop-output", "y,m"], "no output left"),
         (["--drop", "act", "--with-children"], "--add-output"),
         (["--insert-after", "a=Relu(("], "no operator"),
-        (["--insert-after", "a=NoSuchOperator"], "would be rejected by"),
+        (["--insert-after", "a=NoSuchOperator"], "rejects the result"),
         (["--replace", "Gemm=MatMul"], "there is no node 'Gemm'"),
         (["--set", "flat.axis=x"], "'axis' is int"),
         (["--shape", "x:N,3,8"], "has 4 dimensions, not 3"),
@@ -222,7 +222,7 @@ def test_one_line_says_what_is_wrong(call: Call, tmp_path: Path, options: list[s
 def test_nothing_can_stand_between_an_input_and_itself(call: Call, tmp_path: Path, option: list[str]) -> None:
     text = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] x, float[2] y) { y = Relu(x) }'
     done = call("edit", texts.written(tmp_path, text), *option, "-o", tmp_path / "out.onnx")
-    assert done.code == 2 and f"{option[0]}: 'x' is an input and an output" in done.err
+    assert done.code == 2 and f"{option[0]}: 'x' is an input and also an output" in done.err
 
 
 def test_a_batch_that_is_mixed_is_refused(call: Call, tmp_path: Path) -> None:

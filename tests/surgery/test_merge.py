@@ -185,7 +185,7 @@ def test_operator_sets_that_cannot_be_one_are_refused(call: Call, tmp_path: Path
         tmp_path, '<ir_version: 8, opset_import: ["": 17]> g (float[1,4] a) => (float[1,4] y) { y = Softmax(a) }', "new.onnx"
     )
     done = call("merge", one, two, "-o", tmp_path / "whole.onnx")
-    assert done.code == 2 and "old cannot be of opset 17: Scan 'a': what opset 9 changed is the batch dimension" in done.err
+    assert done.code == 2 and "old cannot be of opset 17: Scan 'a': opset 9 changed the batch dimension" in done.err
 
 
 def test_data_of_several_models_go_into_one_file(call: Call, tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_cut_anywhere_and_merged_it_is_the_model(path: Path) -> None:
         try:
             extract(one, [*crossing, *(name for name in outputs if name not in late and name not in crossing)])
         except RewriterError as error:  # a part of a model that contradicts itself
-            assert "is not known; say it with --type" in str(error)
+            assert "is unknown; set it with --type" in str(error)
             continue
         extract(two, late, [*crossing, *inputs])
         pieces = [Model.from_proto(piece.to_proto()) for piece in (one, two)]

@@ -140,7 +140,7 @@ def test_an_operator_that_is_missing_is_written_out(tmp_path: Path) -> None:
     [
         (10, "Trilu(x)", "opset 13 has no Trilu"),
         (11, "Cast<to=16>(x)", "opset 11 has it not for bfloat16"),
-        (12, "ReduceSum(x, k)", "ReduceSum 'y': opset 12 cannot say"),
+        (12, "ReduceSum(x, k)", "ReduceSum 'y': opset 12 cannot express"),
         (9, "Softmax<axis=0>(u)", "rank of tensor 'u' is unknown"),
         (99, "Relu(x)", "no version 99"),
     ],

@@ -123,7 +123,7 @@ def test_a_rule_that_asks_the_source(call: Call, out: Path) -> None:
     ("wish", "words"),
     [
         ("refused: nothing of the sort", "no tool rejects it"),
-        ("rule: MX001", "`rewriter why MX001 MODEL` says why"),
+        ("rule: MX001", "`rewriter why MX001 MODEL` prints the reason"),
         ("rule: XX999", "there is no rule 'XX999'"),
         ("slow", '"refused: TEXT" or "rule: CODE"'),
     ],

@@ -65,7 +65,7 @@ def test_by_size_with_data_in_other_files(call: Call, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--at", "y,m"], "nothing is left behind"),
+        (["--at", "y,m"], "no node is left after this cut"),
         (["--at", "b", "--at", "a"], "in the order of computation"),
         (["--at", "nothing"], "no tensor or node 'nothing'"),
         (["--at", "b", "-o", "part.onnx"], "{}"),
@@ -93,7 +93,7 @@ def test_real_exports(path: Path) -> None:
     try:
         done = split(Opened(path), Cuts(every=3), checks=Checks(stamp=False))
     except RewriterError as error:  # a cut at a tensor whose type ONNX cannot tell
-        assert "is not known; say it with --type" in str(error)
+        assert "is unknown; set it with --type" in str(error)
     else:
         assert done.same or done.notes
 
@@ -192,7 +192,7 @@ def test_parts_that_have_nothing_to_do_with_each_other_are_joined_beside(call: C
         g (float[4] x, float[4] z, float[4] spare) => (float[4] a, float[4] b) { a = Relu(x)  b = Neg(z) }""",
     )
     done = call("split", net, "--every", "1", "-o", tmp_path / "part{}.onnx")
-    assert "note: in no part, since nothing reads it: spare\n" in done.out, done.err
+    assert "note: in no part, because no node reads it: spare\n" in done.out, done.err
     assert "`rewriter merge` joins them again with --beside\n" in done.out, done.err
     parts = [tmp_path / f"part{number}.onnx" for number in (1, 2)]
     assert call("merge", *parts, "--beside", "-o", tmp_path / "whole.onnx").code == 0
@@ -206,7 +206,7 @@ def test_all_types_that_are_not_known_are_asked_for_at_once(call: Call, tmp_path
         a = com.acme.A(x)  i = ConstantOfShape<value = int64[1] {7}>(s)  b = com.acme.B(x, a)  y = com.acme.C(a, b, i) }""",
     )
     done = call("split", net, "--at", "i,b", "-o", tmp_path / "part{}.onnx", "--runtime", "no")
-    first = "the element type of the new output 'a' (and of 2 more) is not known"
+    first = "the element type of the new output 'a' (and of 2 more) is unknown"
     assert (done.code, first in done.err) == (2, True)
     types = [word for told in ("a:float[1,3]", "i:int64[1,3]", "b:float[1,3]") for word in ("--type", told)]
     assert shlex.join(types) in done.err

@@ -274,7 +274,7 @@ class SandboxedProcess:
         if self._signals:
             print("interrupted", file=sys.stderr)
             return 128 + self._signals[-1]
-        raise RewriterError("--sandbox: bwrap cannot make one here, as it says above; use a container without network")
+        raise RewriterError("--sandbox: bwrap failed with the error message above; use a container without network")
 
 
 class Printer:

@@ -43,14 +43,14 @@ def find_models(paths: Sequence[str], *, leave_out: str | None = None, skip: str
         RewriterError: nothing is named, a URL cannot be listed, or there is no model in a folder.
     """
     if not paths:
-        raise RewriterError("no model is given; name a file or a folder")
+        raise RewriterError("no model; name a file or a folder")
     found: dict[str, Found] = {}
     hidden = None if leave_out is None or is_url(leave_out) else _real(leave_out)
     for path in paths:
         for model in _models_of(path, hidden, skip):
             found.setdefault(_real(model.path), model)
     if STDIN in found and len(found) > 1:
-        raise RewriterError("- is the model on the standard input, and stands alone")
+        raise RewriterError("- is the model on the standard input, and cannot be combined with other models")
     return list(found.values())
 
 

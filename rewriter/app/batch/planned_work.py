@@ -84,9 +84,9 @@ def work_of(plan: Document, name: str, known: RuleSet, model: Opened, source: Op
         if rule is None:
             raise RewriterError(f"{name}: rule {code} is not among the rules any more")
         if rule.digest[:SHORT] != digest:
-            raise RewriterError(f"{name}: rule {code} has changed since the plan was made; make a new one")
+            raise RewriterError(f"{name}: rule {code} changed since the plan was made; make a new plan")
     if plan.source is not None and source is not None and file_digest(source.file) != plan.source[1]:
-        raise RewriterError(f"{plan.source[0]} has changed since the plan was made; make a new one")
+        raise RewriterError(f"{plan.source[0]} changed since the plan was made; make a new plan")
     rules = fired_only(replace(known, by_id=frozenset(plan.asked), settings=settings_of(plan.set)), frozenset(plan.rules))
     return Work(
         Rewriting(rules, tidy=plan.tidy, plan=(name, plan.proposals)),

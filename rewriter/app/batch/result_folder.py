@@ -297,7 +297,7 @@ def check_reports(paths: Sequence[str], used: Iterable[str]) -> None:
             names = list(ENDINGS)
             raise RewriterError(f"--report {path}: unsupported format; use {', '.join(names[:-1])} or {names[-1]}")
         if (real := os.path.realpath(path)) in taken:
-            raise RewriterError(f"--report {path} would overwrite {taken[real]}, which this call uses itself")
+            raise RewriterError(f"--report {path} would overwrite {taken[real]}, which this command also reads or writes")
         taken[real] = path
         if Path(path).parent.exists():  # `--out` makes its folder when the first model is written
             check_target(Path(path), force=True)
@@ -319,7 +319,7 @@ def write_reports(report: Report, paths: Sequence[str], staging: str | None = No
     sources = {os.path.realpath(model.source) for model in report.models if model.source is not None}
     for number, path in enumerate(paths):
         if os.path.realpath(path) in sources:  # found next to a model, and therefore not known before
-            raise RewriterError(f"--report {path} would overwrite the framework's own file; nothing was written to it")
+            raise RewriterError(f"--report {path} would overwrite the framework's own file; choose another name")
         if is_url(path):
             from rewriter.app.batch.remote import put_bytes
 

@@ -222,7 +222,7 @@ class _Batch:
         if self.totals.failed or (self.results is not None and self.results.skipped):
             return
         for one in unused(self._args, self._used, self._jobs):
-            print_message(f"{clean(one.origin)}: warning: this suppression of {clean(one.rule)} suppresses nothing")
+            print_message(f"{clean(one.origin)}: warning: this suppression of {clean(one.rule)} has no effect")
 
 
 def _result_folder(command: Command, jobs: Sequence[Job], work: Work, args: argparse.Namespace) -> ResultFolder:

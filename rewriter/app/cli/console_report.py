@@ -95,7 +95,7 @@ class ConsoleReport:
             advice = ": run `rewriter fix`" if self._models == 1 else ""
             head = [*rejection_lines(outcome.refusal, answers, log, outcome.path, style, advice)]
             if like != outcome.path and not self._args.verbose:
-                head[0] = f"{style.paint('red', 'rejected')} by ONNX Runtime like {clean(like)}"
+                head[0] = f"{style.paint('red', 'rejected')} by ONNX Runtime with the error message of {clean(like)}"
             if self._models == 1:
                 self.advice = _advice(outcome, answers, self._args)
         if outcome.expectation is not None:
@@ -179,7 +179,7 @@ def failure(outcome: Outcome, style: Style, *, debug: bool) -> str:
     return f"{style.paint('red', 'error')}: {shown}{kept}"
 
 
-OPTIONS_OF_FINDINGS = ("rules", "target", "select", "ignore", "set", "source", "constant-inputs", "guess")
+OPTIONS_OF_FINDINGS = ("rules", "extend", "target", "select", "ignore", "set", "source", "constant-inputs", "guess")
 """Options of a check on which its findings depend."""
 
 
@@ -187,9 +187,11 @@ def fix_command(args: argparse.Namespace, select: str = "") -> str:
     """The command that repairs what a check found, with the options that were typed; `select` are codes to select."""
     paths, name = args.paths, clean(args.paths[0]) if args.paths else ""
     options = [] if not select else ["--select", select]
-    for option in OPTIONS_OF_FINDINGS if not select else ():
+    for option in OPTIONS_OF_FINDINGS:
         value = getattr(args, option.replace("-", "_"))
-        if value and (args.origins[option].startswith("--") or (option == "rules" and args.extend)):
+        if option == "rules" and args.extend:
+            value = value[: -len(args.extend)]  # the rules of --extend follow them in this list
+        if value and args.origins[option].startswith("--") and not (select and option in ("select", "ignore", "guess")):
             values = [value] if isinstance(value, str) else [] if value is True else value
             options += [f"--{option} {quote(clean(one))}" for one in values] or [f"--{option}"]
     if len(paths) != 1 or os.path.isdir(paths[0]):

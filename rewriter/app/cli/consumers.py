@@ -43,7 +43,7 @@ class Asking:
             return [name.lower() for name in codes(self._ask or ())]
         found = [recipe.module for recipe in self._recipes if recipe.module]
         if len(found) < len(self._targets) or not found:
-            raise RewriterError(f"--ask: the consumers of --target are asked, and these can be asked: {SHIPPED}")
+            raise RewriterError(f"--ask needs a --target whose consumer rewriter can run: {SHIPPED}")
         return found
 
     def rules(self, chosen: RuleSet) -> RuleSet:
@@ -69,9 +69,9 @@ class Asking:
 
 def unasked(recipe: Recipe) -> str:
     """The note that a consumer was not asked, with advice."""
-    asks = "; pass --ask to load and run the models in it" if recipe.module else ": rewriter cannot run it, and no test has"
+    asks = "; to run the models in it, pass --ask" if recipe.module else ": rewriter cannot run it, and no test runs it"
     advice = [f"{step.advice} ({step.reason})" for step in recipe.steps if not step.is_safe]
-    return f"{recipe.title} was not asked{asks}" + (f"; other steps that often help: {', '.join(advice)}" if advice else "")
+    return f"{recipe.title} did not run{asks}" + (f"; other steps that often help: {', '.join(advice)}" if advice else "")
 
 
 def installed(name: str, environments: list[str]) -> Consumer:
@@ -80,9 +80,9 @@ def installed(name: str, environments: list[str]) -> Consumer:
     from rewriter.trust.consumers.asking import find, known
 
     if name not in known():
-        raise RewriterError(f"--ask {name}: these consumers can be asked: {', '.join(known())}")
+        raise RewriterError(f"--ask {name}: unknown consumer; use one of {', '.join(known())}")
     with budgeted(Budget(most=share_of_machine(1))):
         consumer = find(name, environments)
     if consumer is None:
-        raise RewriterError(f"{name} is not installed and was not asked; --consumer-env DIR names an environment that has it")
+        raise RewriterError(f"{name} is not installed; install it, or name an environment that has it with --consumer-env DIR")
     return consumer

@@ -38,14 +38,16 @@ def selected(args: argparse.Namespace) -> RuleSet:
     meant = targets_meant(targets, known)
     lossy = [rule.code for rule in known if not meant.isdisjoint(rule.targets) and rules.get(rule.code) is None]
     if lossy and not select:
-        print_message(f"rewriter: note: for {', '.join(targets)}, but only when selected: {', '.join(map(clean, lossy))}")
+        print_message(
+            f"rewriter: note: rules for {', '.join(targets)} that run only if you select them: {', '.join(map(clean, lossy))}"
+        )
     if args.rules and not select:
         shipped = set(find_rule_files(None))
         asked = [rule.code for rule in known if rules.get(rule.code) is None and rule.path not in shipped]
         guesses = {rule.code for rule in rules.questions}
         asked = [code for code in asked if code not in lossy and code not in guesses]
         if asked:
-            print_message(f"rewriter: note: these rules run only when selected: {', '.join(map(clean, asked))}")
+            print_message(f"rewriter: note: rules that run only if you select them: {', '.join(map(clean, asked))}")
     return rules
 
 

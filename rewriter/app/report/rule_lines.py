@@ -88,7 +88,7 @@ def facts(rule: Rule) -> Iterator[tuple[str, str]]:
     if rule.needs_source:
         yield "needs", "the framework's own file (--source)"
     if rule.header.once:
-        yield "once", "on a model" if rule.header.once == "model" else "at each node, and at none that it made"
+        yield "once", "on a model" if rule.header.once == "model" else "at each node, and not at nodes that the rule made"
     if rule.targets:
         yield "target", ", ".join(rule.targets)
     if rule.before:
@@ -225,15 +225,15 @@ def coverage_lines(counts: Mapping[str, Any], *, everything: bool) -> Iterator[s
     code, fired, stood = counts["code"], counts["fired"], counts["stood"]
     times = counted(stood, "time") if stood else "nowhere"
     if not fired:
-        yield f"{code} never fired: its pattern stood {times}"
+        yield f"{code} never fired: its pattern matched {times}"
     elif everything:
-        yield f"{code} fired {counted(fired, 'time')}; its pattern stood {times}"
+        yield f"{code} fired {counted(fired, 'time')}: its pattern matched {times}"
     for where in counts["wheres"] if stood else ():
         blocked, passed = where["false"] + where["unknown"], where["true"]
         text = f"{code} line {where['line']} `{where['condition']}`"
         if not blocked + passed:
-            yield f"{text} was never asked"
+            yield f"{text} was never evaluated"
         elif not blocked or not passed:
-            yield f"{text} never {'held' if blocked else 'blocked'} (asked {counted(blocked + passed, 'time')})"
+            yield f"{text} was {'never' if blocked else 'always'} true (evaluated {counted(blocked + passed, 'time')})"
         elif everything:
-            yield f"{text} held {counted(passed, 'time')} and blocked {counted(blocked, 'time')}"
+            yield f"{text} was true {counted(passed, 'time')}, and false or unknown {counted(blocked, 'time')}"

@@ -176,11 +176,12 @@ def _stats_lines(stats: ModelStats, depth: int, nodes: bool, style: Style) -> It
         where = "" if node.place == "main" else f" in {clean(node.place)}"
         yield f"{_row(node.cost)}  {clean(node.name)} ({clean(node.op)}){where}"
     if stats.open:
-        yield f"  dimensions that count as 1: {', '.join(map(clean, stats.open[:MAX_WEIGHTS]))}; --static INPUT:SHAPE says them"
+        names = ", ".join(map(clean, stats.open[:MAX_WEIGHTS]))
+        yield f"  dimensions that count as 1: {names}; set them with --static INPUT:SHAPE"
     if stats.total.unknown:
-        yield f"  of {counted(stats.total.unknown, 'node')} the shapes are not known; they count as nothing"
+        yield f"  {counted(stats.total.unknown, 'node')} with unknown shapes: not counted"
     if stats.functions:
-        yield f"  {counted(stats.functions, 'call')} of local functions count as nothing"
+        yield f"  {counted(stats.functions, 'call')} of local functions: not counted"
     if stats.weights:
         yield ""
         yield from _weight_lines(stats.weights, style, everything=nodes)

@@ -165,9 +165,9 @@ def _order(result: Explanation, most: int, style: Style) -> Iterator[str]:
         yield f"and later at {len(result.later) - most} more places"
     for earlier in result.earlier[:most]:
         place = _place(earlier.place, earlier.node, "")
-        yield f"{place}: {style.paint('yellow', 'taken')} by {earlier.rule}, which fires first at {clean(earlier.at)}"
+        yield f"{place}: {style.paint('yellow', 'changed first')} by {earlier.rule}, which fires at {clean(earlier.at)}"
     if len(result.earlier) > most:
-        yield f"and taken at {len(result.earlier) - most} more places"
+        yield f"and changed first at {len(result.earlier) - most} more places"
     yield from (f"{style.paint('red', 'stopped')}: {clean(stop)}" for stop in result.stops)
 
 

@@ -252,7 +252,7 @@ def _docs(table: Table) -> Iterator[Diagnostic]:
     for doc in table.docs:
         if doc.span not in of_rows:
             helps = ("write it above the row, before its code; begin other comments with `#`",)
-            yield Diagnostic("E014", "in a table a `///` comment is that of the row below it", doc.span, "no row", (), helps)
+            yield Diagnostic("E014", "in a table, a `///` comment documents the row below it", doc.span, "no row", (), helps)
             return
 
 

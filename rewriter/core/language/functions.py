@@ -54,25 +54,25 @@ class ExpressionFunction:
 
 _TABLE = """
 rank(tensor|array) -> int                         : number of dimensions
-shape(tensor|array) -> list                       : the dimensions; symbolic or unknown ones are unknown
-dim(tensor|array, int) -> int                     : one dimension; negative positions count from the end
+shape(tensor|array) -> list                       : the dimensions. A dimension without a number is unknown
+dim(tensor|array, int) -> int                     : one dimension. Negative positions count from the end
 size(tensor|array, int|range?) -> int             : product of all dimensions, of those in a range, or of one
 dtype(tensor|array) -> dtype                      : element type
-declared_dtype(tensor) -> dtype                   : element type that the model itself writes down
-is_declared(tensor, dtype) -> bool                : the model itself writes down that it has this element type
-declared_rank(tensor) -> int                      : rank that the model itself writes down
-declared_shape(tensor) -> list                    : shape that the model itself writes down
-value(tensor) -> any                              : integers that a shape computation is known to return, some possibly unknown
-is_const(tensor) -> bool                          : a compile-time constant
-constant(tensor) -> array                         : what a compile-time constant holds, also a computed one; else unknown
-computed(tensor) -> array                         : what its node computes from constants, rounded once; else unknown
-fill(tensor) -> number                            : the one number that all elements are known to be, of any shape
-present(tensor) -> bool                           : the optional operand is there
-matched(node) -> bool                             : the node is there: one that may be absent, or one of several alternatives
+declared_dtype(tensor) -> dtype                   : element type that the model itself declares
+is_declared(tensor, dtype) -> bool                : the model itself declares this element type
+declared_rank(tensor) -> int                      : rank that the model itself declares
+declared_shape(tensor) -> list                    : shape that the model itself declares
+value(tensor) -> any                              : integers that a shape computation returns, as far as known
+is_const(tensor) -> bool                          : a constant, or computed from constants alone
+constant(tensor) -> array                         : elements of a constant, also of a computed one. Otherwise unknown
+computed(tensor) -> array                         : result of a node of constants, rounded once. Otherwise unknown
+fill(tensor) -> number                            : the number that all elements equal, if it is known
+present(tensor) -> bool                           : the optional operand is not absent
+matched(node) -> bool                             : the match has this optional node or alternative
 uses(tensor) -> int                               : number of nodes that read it
 users(tensor) -> list                             : operator names of the nodes that read it
-producer(tensor) -> string                        : operator name of the node that makes it, "" for none
-never_negative(tensor) -> bool                    : made of lengths and of constants that are not negative
+producer(tensor) -> string                        : operator name of the node that computes it, "" if there is no such node
+never_negative(tensor) -> bool                    : computed from lengths and from constants that are not negative
 is_output(tensor) -> bool                         : an output of its graph
 is_input(tensor) -> bool                          : an input of its graph
 name(tensor|node) -> string                       : its name in the model
@@ -83,20 +83,20 @@ metadata(node, string) -> string                  : entry of the node's metadata
 model_metadata(string) -> string                  : entry of the model's metadata_props, likewise
 n_inputs(node) -> int                             : number of inputs, absent ones inside the list included
 n_outputs(node) -> int                            : number of outputs
-source(node, string, any?) -> any                 : attribute in the framework's own file, else the last argument
+source(node, string, any?) -> any                 : attribute in the framework's own file, or the last argument if it is missing
 source_op(node) -> string                         : operator name in the framework's own file
-source_input(node, int) -> string                 : name of the node that makes an operand in the framework's own file
+source_input(node, int) -> string                 : name of the node that computes an operand in the framework's own file
 source_index(node, int) -> int                    : output index of an operand in the framework's own file
 source_is_output(node) -> bool                    : the framework's own graph has the node among its outputs
 source_outputs() -> list                          : names of the outputs of the framework's own graph, in its order
 source_nodes() -> list                            : names of all nodes of the framework's own graph
 source_has(node) -> bool                          : the framework's own file describes the node
-in_node_order(list) -> list                       : names of tensors in the order of the nodes that make them; inputs come first
-opset(string?) -> int                             : version that the model imports of a domain; 0 if it imports none
-keeps_meaning(int, string?) -> bool               : no node of the model means something else at this version of the domain
+in_node_order(list) -> list                       : names of inputs, then of tensors in the order of their nodes
+opset(string?) -> int                             : version of a domain that the model imports, 0 if it imports none
+keeps_meaning(int, string?) -> bool               : every node of the model means the same in this version of the domain
 exporter() -> string                              : name of the program that wrote the model
-exporter_version() -> string                      : its version
-ir_version() -> int                               : the model's ir_version
+exporter_version() -> string                      : version of this program
+ir_version() -> int                               : ir_version of the model
 known(any) -> bool                                : the value is not unknown
 known_but_one(list) -> bool                       : at most one item is unknown
 maybe(bool) -> bool                               : true or unknown
@@ -130,32 +130,32 @@ range(int, int?, int?) -> ints                    : integers from start (0) to b
 sorted(list|array) -> same                        : ascending
 reversed(list|array) -> same                      : back to front
 set(list|array) -> list                           : the distinct items, ascending
-index(list|array, any) -> int                     : position of an item; an error if the item is not in the list
+index(list|array, any) -> int                     : position of an item. An item that is not in the list is an error
 count(list|array, any) -> int                     : how often an item occurs
-take(list|array, int|list|array|range, int?) -> same : the items at these positions or in this range; of arrays, along an axis
+take(list|array, int|list|array|range, int?) -> same : the items at these positions or in this range, of arrays along an axis
 without(list, list) -> list                       : the items of the first that are not in the second
-array(array|list|number|bool) -> array            : as an array, on which arithmetic goes element by element
-nonzero(array|list) -> ints                       : positions of what is not zero or false
+array(array|list|number|bool) -> array            : as an array, for arithmetic element by element
+nonzero(array|list) -> ints                       : positions of the items that are neither zero nor false
 argsort(array|list) -> ints                       : positions in ascending order of their items
 concat(array|list, array|list|int...) -> array    : joined along the axis given last
 reshape(array|list|number, int|list) -> array     : the same elements in another shape
-transpose(array, list?) -> array                  : axes permuted; reversed when no permutation is given
+transpose(array, list?) -> array                  : axes permuted, or reversed without a permutation
 expand_dims(array|list|number, int|ints) -> array : new axes of length 1
 squeeze(array, int|ints?) -> array                : without axes of length 1
-zeros(int|list, dtype?) -> array                  : all 0; float unless a dtype is given
-ones(int|list, dtype?) -> array                   : all 1; float unless a dtype is given
-full(int|list, number|bool, dtype?) -> array      : all the same
+zeros(int|list, dtype?) -> array                  : zeros of a shape, of element type float by default
+ones(int|list, dtype?) -> array                   : ones of a shape, of element type float by default
+full(int|list, number|bool, dtype?) -> array      : one value in each element of a shape
 zeros_like(array) -> array                        : zeros of the same shape and element type
 ones_like(array) -> array                         : ones of the same shape and element type
 full_like(array, number|bool) -> array            : one number in the same shape and element type
 cast(array|list|number|bool, dtype) -> array      : in another element type
 to_list(array|list) -> list                       : a one-dimensional constant as a list
-where(array|list|bool, array|list|number, array|list|number) -> array : of the second if the first is true, else of the third
+where(array|list|bool, array|list|number, array|list|number) -> array : of the second where the first is true, else of the third
 matmul(array, array) -> array                     : matrix product
 inverse(array) -> array                           : inverse of a square matrix
 tile(array|list, int|list) -> array               : repeated along its axes
 repeat(array|list, int, int?) -> array            : each element repeated, along an axis
-pad(array|list, list, number?) -> array           : padded with a constant; ONNX order: all begins, then all ends
+pad(array|list, list, number?) -> array           : padded with a constant, by all begins and then all ends, as in ONNX
 flatten(array) -> array                           : one-dimensional
 float(number|string|bool|array) -> float          : as a floating-point number
 int(number|string|bool|array) -> int              : as an integer, rounded towards zero
@@ -167,12 +167,12 @@ glob(string, string) -> bool                      : text matches a pattern, in w
 lower(string) -> string                           : text in lower case
 is_ascii(string) -> bool                          : the text has only ASCII characters
 replace(string, string, string) -> string         : text with every occurrence of one part replaced
-last_part(string, string) -> string               : text after the last separator; all of it if there is none
+last_part(string, string) -> string               : text after the last separator, or the whole text without a separator
 einsum_simple(string) -> bool                     : one or two operands, no ellipsis, no letter twice in an operand
 einsum_perm(string, int) -> ints                  : transposition of an operand that makes the equation a product of matrices
 einsum_unsqueezed(string, int) -> ints            : axes of length 1 to insert into that operand after the transposition
 einsum_summed(string) -> ints                     : axes of the product to be summed
-einsum_output(string) -> ints                     : transposition of what is left into the order of the output
+einsum_output(string) -> ints                     : transposition of the remaining axes into the order of the output
 """
 
 
@@ -241,12 +241,12 @@ _FAULTS = (
     ),
     Fault(
         "lost_opset",
-        "nodes of ONNX's own operators in a model that imports no opset though its format has imports",
-        "the newest opset of that time is imported, if all that have these nodes mean the same by them",
+        "nodes of ONNX's own operators in a model without imports, although its ir_version has imports",
+        "the newest opset of that ir_version is imported, if these nodes mean the same in all opsets that have them",
     ),
     Fault(
         "branch_inputs",
-        "inputs that branches of If declare, which they do not have",
+        "inputs that branches of If declare, although a branch has no inputs",
         "the branches read the tensors with these names in the outer graph, or else the further operands of If",
     ),
     Fault("missing_imports", "domains of operators that the model or function does not import", "they are imported"),
@@ -254,12 +254,12 @@ _FAULTS = (
     Fault(
         "misdeclared_tensors",
         "inner tensors whose declared type or shape contradicts the result of their node",
-        "they are declared as they are",
+        "the declaration becomes the type and shape of the result",
     ),
     Fault(
         "misdeclared_outputs",
         "outputs whose declared shape contradicts the result of their node, or has another name for a known dimension",
-        "they are declared as they are",
+        "the declaration becomes the shape of the result",
         interface=True,
     ),
     Fault(
@@ -274,26 +274,28 @@ _FAULTS = (
     ),
     Fault(
         "copied_initializers",
-        "initializers of 256 bytes or more that hold the same as an earlier one",
-        "the earlier one is used in their place",
+        "initializers of 256 bytes or more that equal an earlier initializer",
+        "their readers read the earlier initializer",
     ),
     Fault(
         "equal_nodes",
-        "nodes that compute what an earlier node of the same graph computes, from the same operands",
+        "nodes that compute the same as an earlier node of the same graph, from the same operands",
         "their readers read the earlier node, and they are removed",
     ),
     Fault(
-        "function_calls", "nodes that call a local function", "the body takes their place; functions without a call are removed"
+        "function_calls",
+        "nodes that call a local function",
+        "the body replaces each call, and functions without a call are removed",
     ),
     Fault(
         "unchanged_states",
-        "states of Loops that each iteration passes on as they are",
+        "states of Loops that each iteration passes on unchanged",
         "their readers in the body and after the loop read the tensor before the loop",
     ),
     Fault(
         "listed_initializers",
         "initializers that are listed as inputs",
-        "they are not; ir_version is 4 at least",
+        "they are no longer listed, and ir_version becomes at least 4",
         True,
     ),
 )

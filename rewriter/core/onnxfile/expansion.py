@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MOST = 100_000
 """The most nodes that a checker gets; ONNX Runtime takes hours for them."""
 
-TOLD = f"the functions of the model stand for more than {MOST:,} nodes"
+TOLD = f"the functions of the model expand to more than {MOST:,} nodes"
 
 Key = tuple[str, str]  # domain and name
 

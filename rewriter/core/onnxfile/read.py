@@ -72,7 +72,7 @@ def read_model_file(path: Path, parse: Parse = onnx.ModelProto.FromString) -> Mo
     except DecodeError as error:
         raise RewriterError(f"{path}: {_why_not(data, str(error))}") from error
     if not proto.HasField("graph"):
-        raise RewriterError(f"{path}: {_kind(data) or 'not an ONNX model: it holds no graph'}")
+        raise RewriterError(f"{path}: {_kind(data) or 'not an ONNX model: it has no graph'}")
     return ModelFile(proto, data, None)
 
 

@@ -146,9 +146,9 @@ def _check_private(context: CheckContext, scope: NameScope) -> None:
             span = context.narrow(private.span, name)
             found = scope.use(name, span)
             if found is not None and not (found.kind in ("tensor", "variadic") and found.output):
-                message = f"`private` is said of tensors that the pattern makes; `{name}` is {KIND_WORDS[found.kind]}"
+                message = f"`private` is for tensors that the pattern makes; `{name}` is {KIND_WORDS[found.kind]}"
                 if found.kind == "tensor":
-                    message = f"`private` is said of tensors that the pattern makes; `{name}` is only read by it"
+                    message = f"`private` is for tensors that the pattern makes, and the pattern only reads `{name}`"
                 helps = (f"to limit its readers: where uses({name}) == 1",)
                 context.report("E214", message, span, "not made here", helps=helps)
 

@@ -192,7 +192,7 @@ class NameScope:
         if old is None:
             self.names[new.name] = new
             return new
-        message = f"`{new.name}` already stands for {KIND_WORDS[old.kind]}"
+        message = f"`{new.name}` is already the name of {KIND_WORDS[old.kind]}"
         self.context.report("E202", message, new.span, f"cannot be {KIND_WORDS[new.kind]} too")
         old.type = "any"  # no further errors about the intended type
         return old
@@ -210,5 +210,5 @@ class NameScope:
         else:
             helps = did_you_mean(name, [*self.names, *DTYPES])
             helps = (f"write `{_ELSEWHERE[name]}`",) if name in _ELSEWHERE else helps
-            self.context.report("E201", f"nothing in this rule binds `{name}`", span, "unknown name", helps=helps)
+            self.context.report("E201", f"`{name}` is not bound in this rule", span, "unknown name", helps=helps)
         return None

@@ -40,7 +40,7 @@ def asks_nothing(rule: ast.Rule, rule_file: ast.RuleFile, question: str = "match
     """Reports functions of, and arithmetic with, absent operands; `question` is the test for their presence."""
     for span, what in _absent_arguments((*rule.wheres, *rule.lets, *rule.rewrites)):
         name = rule_file.text[span.start : span.end]
-        message = f"where `{name}` is absent, {what}"
+        message = f"if `{name}` is absent, {what}"
         label = "" if "present" in question else "label the node, and "
         helps = (f"{label}ask first: not {question} or ... in a condition, {{... if {question} else none}} for an operand",)
         yield Diagnostic("E206", message, span, "not always there", (), helps, rule_file.path)
@@ -49,9 +49,9 @@ def asks_nothing(rule: ast.Rule, rule_file: ast.RuleFile, question: str = "match
 def _absent_arguments(part: Any) -> Iterator[tuple[ast.Span, str]]:
     for one in walk(part):
         if isinstance(one, ast.Call) and one.function not in OF_ABSENT:
-            yield from ((arg.span, f"`{one.function}` knows nothing") for arg in one.args if _is_none(arg))
+            yield from ((arg.span, f"`{one.function}` has no value") for arg in one.args if _is_none(arg))
         elif isinstance(one, ast.Binary):
-            yield from ((arg.span, f"`{one.op}` has nothing to compute") for arg in (one.left, one.right) if _is_none(arg))
+            yield from ((arg.span, f"`{one.op}` has no value") for arg in (one.left, one.right) if _is_none(arg))
 
 
 def _is_none(expr: ast.Expr) -> bool:
@@ -75,12 +75,12 @@ def check_source(context: CheckContext) -> None:
             "W203",
             f"without the framework's file `{needing[0].function}` is always unknown",
             needing[0].span,
-            "asks the framework's file",
+            "reads the framework's file",
             helps=("declare it in the header: `needs: source`", "or let the rule fire where it is unknown: maybe(...)"),
         )
     item = next((item for item in rule.meta if item.key == "needs"), None)
     if context.header.needs_source and item is not None and not _mentions(rule):
-        message = "the rule needs the framework's file and never asks it"
+        message = "the rule needs the framework's file and never reads it"
         context.report("W203", message, item.span, "without effect", helps=("leave it out",))
 
 
@@ -178,7 +178,7 @@ def _check_question(context: CheckContext, item: ast.MetaItem, evidence: ast.Evi
         message = "evidence is what an exporter leaves, and the rule names no exporter"
         help_text = 'name it, and the versions that have the defect: exporter: "mxnet", versions: "<1.9"'
     elif evidence.name == "contradiction" and not any(_asks_declaration(context.rule)):
-        message = "evidence is a declaration that the nodes contradict, and no condition asks for one"
+        message = "the evidence is a contradicted declaration, but no condition reads a declaration"
         help_text = "ask declared_dtype, declared_rank, declared_shape or a `model.misdeclared_...` fault in a `where` line"
     if message:
         context.report("E255", message, item.value_span, "not asked for", helps=(help_text,))
@@ -211,9 +211,9 @@ def _doubtful_broadcast(context: CheckContext) -> None:
             if isinstance(call, ast.Call) and call.function == "maybe" and _about_shapes(call):
                 context.report(
                     "E217",
-                    "`maybe` decides about a shape, and the rewrite takes a node away that may broadcast",
+                    "`maybe` decides about a shape, and the rewrite removes a node that may broadcast",
                     call.span,
-                    "also holds where the shapes differ",
+                    "also true if the shapes differ",
                     ("where the shapes are unknown, the result could have another shape",),
                     ("ask the shapes themselves, so that the rule does not fire where they are unknown",),
                 )

@@ -191,7 +191,7 @@ class Types:
             self.runtime(expr)
         else:
             named = actual == "string" and {"tensor", "node"} & set(wanted.split("|"))
-            helps = ("names of the pattern stand without quotes",) if named else ()
+            helps = ("write names of the pattern without quotes",) if named else ()
             self.context.report("E206", message, expr.span, f"this is {describe(actual)}", helps=helps)
 
     def runtime(self, expr: ast.Expr) -> None:
@@ -207,7 +207,7 @@ class Types:
 
     def nothing_is_nan(self, span: ast.Span) -> None:
         """Reports a comparison that is never true."""
-        message, helps = "nothing is equal to `nan`, less or greater", ("ask for it: isnan(x), or any(isnan(x))",)
+        message, helps = "no value equals `nan`, or is less or greater", ("write isnan(x), or any(isnan(x))",)
         self.context.report("E206", message, span, "never true", helps=helps)
 
     def op_param(self, op: ast.Op, accepted: tuple[str, ...] = ("op",)) -> None:
@@ -292,7 +292,7 @@ class Types:
         index = self.want(expr.index, "int|range", "a position")
         if isinstance(expr.index, ast.Range) and (end := _counted(expr.value, expr.index.stop)):
             helps = (f"write ..{end} - 1, or no end",)
-            message = "this range ends one behind the last item: both ends belong to it"
+            message = "this range ends one item too late: both ends are included"
             self.context.report("E206", message, expr.index.span, "off by one", helps=helps)
         if base == "tensor":
             self.runtime(expr.value)

@@ -36,7 +36,7 @@ def check_defines(rule_file: ast.RuleFile) -> list[Diagnostic]:
         for bound in scope.names.values():
             if not bound.uses and not bound.name.startswith("_"):
                 helps = (f"leave it out, or call it `_{bound.name}`",)
-                context.report("W202", f"the parameter `{bound.name}` is never used", bound.span, "in vain", helps=helps)
+                context.report("W202", f"the parameter `{bound.name}` is never used", bound.span, "never used", helps=helps)
         found += context.found
     return found
 
@@ -73,7 +73,7 @@ def check_header(context: CheckContext) -> None:
             helps, notes = did_you_mean(item.key, KEYS), (f"keys: {', '.join(KEYS)}",)
             context.report("E251", f"there is no header key `{item.key}`", item.span, "unknown key", notes, helps)
         elif item.key in seen:
-            context.report("E252", f"`{item.key}` stands twice in the header", item.span, "again")
+            context.report("E252", f"`{item.key}` is twice in the header", item.span, "again")
         else:
             _value(context, item)
         seen.add(item.key)
@@ -113,7 +113,7 @@ def _word(context: CheckContext, item: ast.MetaItem, word: str) -> None:
         context.report("E252", message, item.value_span, "unknown word", (f"one of: {', '.join(choices)}",), helps)
     elif item.key in ("before", "replaces") and not CODE.fullmatch(word):
         message = f"`{item.key}` names rules by their codes, and `{word}` is no code"
-        context.report("E252", message, item.value_span, "not a code", helps=("write codes as they stand after `rule`: MX001",))
+        context.report("E252", message, item.value_span, "not a code", helps=("write codes as after `rule`: MX001",))
     elif item.key == "target" and not _TARGET.fullmatch(word):
         helps = ("write small letters, digits and hyphens: tensorrt",)
         context.report("E252", f"`{word}` cannot be the name of a target", item.value_span, "not such a name", helps=helps)
@@ -185,7 +185,7 @@ def check_settings(context: CheckContext) -> None:
                 _setting(context, params[name], value, "the setting")
             else:
                 message = f"the rule has no parameter `{name}`"
-                context.report("E213", message, value.span, "set in vain", helps=did_you_mean(name, params))
+                context.report("E213", message, value.span, "no such parameter", helps=did_you_mean(name, params))
 
 
 def _setting(context: CheckContext, param: ast.Param, value: ast.Expr, role: str) -> None:
@@ -193,9 +193,7 @@ def _setting(context: CheckContext, param: ast.Param, value: ast.Expr, role: str
         return
     if isinstance(value, ast.Name) and param.type in ("op", "string"):
         helps = (f'write "{value.id}"',)
-        context.report(
-            "E213", f"{role} of `{param.name}: {param.type}` stands in quotes", value.span, "not a text", helps=helps
-        )
+        context.report("E213", f"{role} of `{param.name}: {param.type}` is in quotes", value.span, "not a text", helps=helps)
         return
     actual = Types(context, NameScope(context)).of(value)
     accepted = {"op": "string", "dim": "int|string"}.get(param.type, param.type)
@@ -212,8 +210,8 @@ def check_doc(context: CheckContext) -> None:
     ordered = [label for label in LABELS if label in labels]
     span = context.rule.code_span
     if labels != ordered:
-        message = f"the paragraphs of the doc comment stand in another order: {', '.join(labels)}"
+        message = f"the paragraphs of the doc comment are in another order: {', '.join(labels)}"
         context.report("W204", message, span, "not in order", helps=(f"write {', '.join(ordered)}",))
     elif labels and "Fix" not in labels:
-        message = "the doc comment has labelled paragraphs, and none says what the rule does"
+        message = "the doc comment has labelled paragraphs, but `Fix:` is missing"
         context.report("W204", message, span, "no `Fix:`", helps=("add a line `/// Fix: ...`; `rewriter fix` prints it",))

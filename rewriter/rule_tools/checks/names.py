@@ -166,18 +166,18 @@ def _operand_list(context: CheckContext, node: ast.NodePattern) -> None:
         if isinstance(operand, ast.Variadic):
             if isinstance(before, ast.Variadic):
                 helps = ("name an operand between them, or leave one out",)
-                message = f"`*{before.name}` and `*{operand.name}` with nothing between them"
+                message = f"`*{before.name}` and `*{operand.name}` without an operand between them"
                 context.report("E215", message, operand.span, "where would it begin?", helps=helps)
             behind = operand.name
         elif behind and isinstance(operand, ast.Capture) and operand.optional:
-            message = f"`{operand.name}?` behind `*{behind}`: the run could take it"
+            message = f"`{operand.name}?` after `*{behind}`: the run could match it"
             context.report("E215", message, operand.span, "ambiguous", helps=(f"write `{operand.name}`",))
         before = operand
     if isinstance(before, ast.Variadic) and node.more_inputs:
-        message = f"`*{before.name}` and `...` side by side: either could take the rest"
+        message = f"`*{before.name}` next to `...`: either could match the rest"
         context.report("E215", message, before.span, "ambiguous", helps=("leave out `...`",))
     if node.ordered and not any(schema.is_commutative(op.name, op.domain) or op.param or op.is_any for op in node.ops):
-        message = f"`ordered` means nothing for `{node.ops[0].name}`"
+        message = f"`ordered` has no effect for `{node.ops[0].name}`"
         context.report(
             "E215", message, node.ops_span, "not commutative", ("its operands are never swapped",), ("leave it out",)
         )
@@ -191,11 +191,11 @@ def _named(node: ast.NodePattern) -> tuple[ast.Op, ...]:
 def _alternatives(context: CheckContext, node: ast.NodePattern) -> None:
     seen: set[tuple[str, str, bool]] = set()
     if len(node.ops) > 1 and not _named(node):
-        context.report("E203", "`_` among other operators: it stands for all of them", node.ops_span, "one too many")
+        context.report("E203", "`_` among other operators: it already matches all of them", node.ops_span, "one too many")
     for op in node.ops:
         key = (op.name, schema.normal(op.domain), op.param)
         if key in seen:
-            context.report("E203", f"`{op.name}` stands twice among the alternatives", op.span, "again")
+            context.report("E203", f"`{op.name}` is twice among the alternatives", op.span, "again")
         seen.add(key)
 
 

@@ -84,7 +84,7 @@ def check_operator(context: CheckContext, op: ast.Op, in_pattern: bool) -> bool:
     """Reports an operator that ONNX does not know; True if there is a schema to check against."""
     if op.is_any and not in_pattern:
         how = "name it, or edit the matched node in place: n.inputs[0] = x"
-        context.report("E101", "a new node is of one operator", op.span, "of which?", helps=(how,))
+        context.report("E101", "a new node has one operator", op.span, "several operators", helps=(how,))
     if op.param or op.is_any:
         return False
     if not schema.is_known_domain(op.domain):
@@ -318,7 +318,7 @@ def _required(context: CheckContext, build: ast.Build, opsets: Sequence[int], co
             continue
         where = "" if len(versions) == len(opsets) else f" in opset {context.phrase(versions)}"
         message = f"`{op.name}` requires the attribute `{name}`{where}"
-        context.report("E107", message, op.span, "not given", (), (f"write `{op.name}<{name}=...>(...)`",))
+        context.report("E107", message, op.span, "missing", (), (f"write `{op.name}<{name}=...>(...)`",))
 
 
 # --- Operand counts ------------------------------------------------------------------------------------------------------

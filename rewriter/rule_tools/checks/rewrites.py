@@ -57,7 +57,7 @@ def _lost(context: CheckContext, build: ast.Build, written: set[str], opsets: Se
             "W301",
             f"the new `{op.name}` forgets attributes of the matched one: {', '.join(lost)}",
             op.span,
-            "made anew without them",
+            "loses them",
             helps=helps,
         )
         return
@@ -236,7 +236,7 @@ class BlockCheck:
             if binding.kind == "made" and not binding.uses and not binding.name.startswith("_"):
                 message = f"the new tensor `{binding.name}` is never used"
                 helps = ("to replace an output of the match, give the new node that output's name",)
-                self.context.report("W201", message, binding.span, "made for nothing", helps=helps)
+                self.context.report("W201", message, binding.span, "never used", helps=helps)
 
     def _has_room(self, statement: ast.Build | ast.Redirect | ast.Each) -> bool:
         """A rule on the interface may put nodes behind inputs and before outputs, and nowhere else."""
@@ -249,7 +249,7 @@ class BlockCheck:
             self.context.report("E210", message, statement.span, "nothing to build on", helps=helps)
             return False
         if not self.context.is_interface:
-            self.edits.interface_only("what stands behind an input or before an output of the model", statement.span)
+            self.edits.interface_only("the graph after an input or before an output of the model", statement.span)
         return True
 
     def _add_output(self, statement: ast.AddOutput) -> None:
@@ -397,7 +397,7 @@ class BlockCheck:
         self.operand(target)
         old = self.scope.names.get(redirect.output)
         if isinstance(target, ast.Ref) and target.name == redirect.output:
-            self.context.report("E211", f"`{redirect.output}` takes its own place", redirect.span, "changes nothing")
+            self.context.report("E211", f"`{redirect.output}` replaces itself", redirect.span, "changes nothing")
         elif redirect.output in self.written:
             self.context.report("E211", f"`{redirect.output}` is made twice in this block", redirect.span, "again")
         elif old is None:

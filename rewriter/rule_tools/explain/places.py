@@ -216,13 +216,13 @@ class Reasons:
             return reason, (0, f"`{self._rule.words(source.span)}` is one node", f"{known} and {found}", source.span)
         if reason == "distinct":
             question = f"`{self._rule.words(source.span)}` is a node of its own"
-            return reason, (1, question, f"{found} stands for another one already", source.ops_span)
+            return reason, (1, question, f"{found} is already matched with another one", source.ops_span)
         if reason == "operands":
             count = sum(bool(tensor.name) for tensor in node.inputs)
             return reason, (2, f"{_arity(pattern)} of {_ops(pattern)}", f"{found} has {count}", source.span)
         if reason == "scope":
             path = self._context.index.scope(node).path
-            return reason, (3, "all nodes in one graph", f"{found} stands in {path}", source.ops_span)
+            return reason, (3, "all nodes in one graph", f"{found} is in {path}", source.ops_span)
         if reason == "no way":
             single = next(i for i, operand in enumerate(pattern.inputs) if not is_run(operand))
             span = source.inputs[single].span

@@ -93,7 +93,7 @@ def _contradiction(one: RuleSubject) -> tuple[ast.Span, str]:
     for count in range(len(wheres) + 1):
         if not _possible(one, alternatives((where.condition for where in wheres[:count]), one.names)):
             if count:
-                return wheres[count - 1].condition.span, "never holds together with what stands above"
+                return wheres[count - 1].condition.span, "never true together with the lines above"
             break
     return one.rule.ast.match.span, "asks for two things that exclude each other"
 

@@ -35,7 +35,7 @@ def note(**answer: Any) -> None:
 
 def words(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        return "it needs more memory than it may take"
+        return "it exceeds the memory limit"
     return str(error) if isinstance(error, RuntimeError) else f"{type(error).__name__}: {error}"
 
 

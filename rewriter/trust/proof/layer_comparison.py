@@ -284,7 +284,7 @@ class Half:
 
     def _made_ready(self, part: onnx.ModelProto) -> Runs:
         if expands_too_much(part):
-            raise NoAnswer(f"was not asked, since {TOLD}")
+            raise NoAnswer(f"did not run, because {TOLD}")
         if self._consumer is not None:
             return self._consumer(part)
         runtime = PLAIN if self.runtime == SESSION else self.runtime  # an optimization may compute a tensor in another way

@@ -54,14 +54,14 @@ def model_text(model: onnx.ModelProto) -> str:
     text = "\n".join(f"  {line}" for line in shown)
     if "~~~" in text or not text.replace("\n", "").isprintable():
         raise RewriterError(
-            "the model has names or texts that no rule file may hold; rename them first: rewriter edit --rename"
+            "the model has names or texts that a rule file cannot contain; rename them first: rewriter edit --rename"
         )
     try:
         same = canonical_text(read_model(text)) == canonical_text(model)
     except RewriterError:
         same = False
     if not same:
-        raise RewriterError("ONNX text cannot say all that is in the model")
+        raise RewriterError("ONNX text cannot represent this model")
     return text
 
 
@@ -152,7 +152,7 @@ def check_code(code: str, rules: RuleSet) -> None:
         raise RewriterError(f"{code!r} is no code of a rule: capital letters and a number, as MY001")
     taken = rules.get(code)
     if taken is not None:
-        raise RewriterError(f"{code} is the code of a rule already: {taken.title} ({taken.path})")
+        raise RewriterError(f"the code {code} is in use: {taken.title} ({taken.path})")
 
 
 @record(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def new_rule(
             *(f'test "{FILL}: why this model is unchanged" {"twin" if exporter else "unchanged"} ~~~', text, "~~~\n"),
         ]
         return BegunRules(format_text("\n".join(lines), "new.rules"))
-    raise RewriterError(f"no pattern can say what stands around {name!r}: {problem}; try another --depth")
+    raise RewriterError(f"no pattern can describe the nodes around {name!r}: {problem}; try another --depth")
 
 
 def _made_again(part: onnx.ModelProto, anew: bool) -> Region:

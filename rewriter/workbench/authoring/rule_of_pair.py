@@ -128,7 +128,7 @@ def _promise(before: Model, after: Model, runtime: bool) -> _Promise:
         return _Promise([*header, *kind_of_refused(refused)], "", f"only the first is rejected: {refused}")
     one, other = Candidate(before), Candidate(after)
     wanted = [info.name for info in one.proto.graph.output]
-    answer = Agreement(False, reason="ONNX Runtime was not asked")
+    answer = Agreement(False, reason="ONNX Runtime was not used")
     for kind, bound in (("exact", Bound(ulps=2, eps=coarsest_eps(one.proto))), (f"approx(rtol={_RTOL:g})", Bound(rtol=_RTOL))):
         answer = agreement(one, [Step(one)], [Step(other)], wanted, bound=bound) if runtime else answer
         if answer.ran and not answer.difference:
@@ -153,14 +153,14 @@ def _rules(one: onnx.ModelProto, other: onnx.ModelProto, code: str, rules: RuleS
         if len(written) == MAX_RULES:
             raise RewriterError(
                 f"the models differ in more than {MAX_RULES} ways that no rule has in common; cut them to one of these with "
-                "`rewriter extract`, and ask again"
+                "`rewriter extract`, and run the command again"
             )
         following = f"{letters}{int(digits or 0) + len(written):0{len(digits)}}" if written else code
         check_code(following, rules)
         written.append(_rule(one, other, regions, following, promise))
         one = written[-1].result
     if not written:
-        raise RewriterError("no output of the repair is computed otherwise; there is nothing for a rule to say")
+        raise RewriterError("both models compute their outputs in the same way, so there is no rule to write")
     return written
 
 

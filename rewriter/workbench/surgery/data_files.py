@@ -140,7 +140,7 @@ class DataFiles:
             raise RewriterError(f"tensor {name!r}: {place.length} bytes of external data, but its type and shape need {size}")
         file = self.opened(folder, place.location)
         if place.offset + size > file.size:
-            raise RewriterError(f"tensor {name!r}: its data end behind the end of {place.location!r}")
+            raise RewriterError(f"tensor {name!r}: its data end after the end of {place.location!r}")
         return Payload(file, place.offset, size, RAW_DATA)
 
 

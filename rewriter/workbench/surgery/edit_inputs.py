@@ -71,7 +71,7 @@ def dtype(editing: Editing, text: str) -> None:
         raise RewriterError(f"{name!r} is {kind} already")
     outer = editing.index.producer(tensor) is None
     if outer and editing.index.output_of(tensor):
-        raise RewriterError(f"{name!r} is an input and an output; nothing can stand between")
+        raise RewriterError(f"{name!r} is an input and also an output, so no node can be inserted")
     put_between(editing, tensor, "Cast", {"to": before if outer else numbers[kind]})
     tensor.dtype = gs_dtype(numbers[kind])
     editing.settle()
@@ -139,7 +139,7 @@ class _Plan:
             replace_dims(self.editing.graph, self.names)
             others = [name for name in self.names if name]
             self.editing.notes.append(
-                f"{', '.join(map(repr, others))} stands for the same everywhere and was changed everywhere"
+                f"{', '.join(map(repr, others))}: changed everywhere, because a name is the same length everywhere"
             )
             self.editing.settle()
 

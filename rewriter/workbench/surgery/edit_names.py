@@ -72,7 +72,7 @@ def _mapped(names: set[str], pattern: re.Pattern[str], new: str, text: str) -> d
         raise RewriterError(f"{text!r}: {error}") from None
     empty = next((name for name, now in found.items() if not now), None)
     if empty is not None:
-        raise RewriterError(f"{text!r} leaves nothing of the name {empty!r}")
+        raise RewriterError(f"{text!r} makes the name {empty!r} empty")
     return {name: now for name, now in found.items() if name != now}
 
 
@@ -150,7 +150,7 @@ def drop_output(editing: Editing, text: str) -> None:
         editing.edits.released[id(tensor)] = tensor
     names = ", ".join(tensor.name for tensor in dropped)
     editing.settle()
-    editing.did.append(f"dropped output {names}, and {before - len(graph.nodes)} nodes that led to nothing else")
+    editing.did.append(f"dropped output {names}, and {before - len(graph.nodes)} nodes that were then unused")
 
 
 # Edits outside of the graph: documentation, metadata, declarations of inner tensors, names.

@@ -114,14 +114,18 @@ def _bypass(editing: Editing, node: gs.Node) -> list[gs.Node]:
     if len(used) > 1:
         raise RewriterError(f"{name} makes {len(used)} tensors that are read; only --with-children can drop it")
     if used and source is None:
-        raise RewriterError(f"{name} reads nothing that could take its place; --with-children drops what it leads to")
+        raise RewriterError(
+            f"{name} has no operand that can replace it; --with-children also drops everything computed from it"
+        )
     if not used or source is None:
         edits.remove(node)
         return []
     output = used[0]
     types = [editing.facts.dtype(tensor) for tensor in (output, source)]
     if None not in types and types[0] != types[1]:
-        raise RewriterError(f"{name} makes another element type of what it reads; --replace or --with-children can take it out")
+        raise RewriterError(
+            f"{name} changes the element type, so its operand cannot replace it; use --replace or --with-children"
+        )
     known = editing.facts.fact(source).type
     readers = index.uses(output)
     maker = index.producer(source)
@@ -176,13 +180,13 @@ def insert_after(editing: Editing, text: str) -> None:
     name, call = pair(text, "TENSOR=Operator<attribute=value>(_, ...)", lambda n: n in parts.tensors or n in parts.nodes)
     found = parts.outputs_of([name])
     if len(found) != 1:
-        raise RewriterError(f"{name!r} stands for {len(found)} tensors; name one")
+        raise RewriterError(f"{name!r} matches {len(found)} tensors; name one")
     tensor = found[0]
     op, domain, attributes, operands = _parsed_call(editing, call, tensor)
     index = editing.index
     maker, readers = index.producer(tensor), index.uses(tensor)
     if maker is None and index.output_of(tensor):
-        raise RewriterError(f"{name!r} is an input and an output; nothing can stand between")
+        raise RewriterError(f"{name!r} is an input and also an output, so no node can be inserted")
     new_name = f"{tensor.name}_{op.lower()}"
     node_name = index.node_names.fresh(new_name)
     source, result = editing.part(tensor, new_name if maker is None else f"{tensor.name}_before")

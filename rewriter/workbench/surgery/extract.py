@@ -157,7 +157,7 @@ def _not_given(missing: list[gs.Tensor], outputs: list[gs.Tensor], inputs: set[i
     names = ", ".join(repr(tensor.name) for tensor in missing[:_NAMED])
     more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
     if whole:
-        return f"{names}{more}: made by no node and no input of the model; --auto-inputs makes inputs of them"
+        return f"{names}{more}: no node and no input of the model has this name; make inputs of such tensors with --auto-inputs"
     kinds = "inputs of the model" if all(id(tensor) in inputs for tensor in missing) else "needed"
     shown = ", ".join(repr(tensor.name) for tensor in outputs[:3])
     return f"{names}{more}: {kinds} that {shown} is computed from, not among --from; name them, or use --auto-inputs"

@@ -212,7 +212,7 @@ def write(model: Model, target: Path, *, force: bool = False) -> list[Path]:
         contents.append(content)
         end += size
     text = judges.print_text(_printable(proto).SerializeToString())
-    rest = missing(proto, _parsed(text, "ONNX's text cannot say all of this model, another form can (.json, .textproto)"))
+    rest = missing(proto, _parsed(text, "ONNX's text cannot represent this model; write .json or .textproto"))
     written = [(target, text.encode())]
     if rest:
         written.append((_rest(target), json.dumps(rest, indent=1, ensure_ascii=False).encode()))
@@ -379,10 +379,10 @@ def _put_in(tensor: onnx.TensorProto, entries: dict[str, str], path: Path, files
     file = files.opened(Path(os.path.abspath(path)).parent, place.location)
     size = file.size - place.offset if place.length is None else place.length
     if size < 0 or place.offset + size > file.size:
-        raise RewriterError(f"{path}: the data of {tensor.name!r} end behind the end of {place.location!r}")
+        raise RewriterError(f"{path}: the data of {tensor.name!r} end after the end of {place.location!r}")
     found = Payload(file, place.offset, size, _NUMBERS.get(entries.get("field", _RAW), 0))
     if "checksum" in entries and digest([found]) != entries["checksum"]:
-        raise RewriterError(f"{path}: the data of {tensor.name!r} in {place.location!r} are others than its checksum says")
+        raise RewriterError(f"{path}: the data of {tensor.name!r} in {place.location!r} do not match its checksum")
     tensor.ClearField("external_data")
     tensor.ClearField("data_location")
     if found.field:
@@ -443,7 +443,7 @@ def read_form(path: Path) -> tuple[Model, list[str]]:
     except (json_format.ParseError, text_format.ParseError, RecursionError, ValueError) as error:
         raise RewriterError(f"{path}: no model as protobuf writes it as {form}: {' '.join(str(error).split())[:300]}") from None
     if not proto.HasField("graph"):
-        raise RewriterError(f"{path}: not an ONNX model: it holds no graph")
+        raise RewriterError(f"{path}: not an ONNX model: it has no graph")
     return Model.from_proto(proto, path.parent), []
 
 

@@ -80,7 +80,7 @@ def check_result(result: Model, before: Callable[[], Sequence[Model]], *, runtim
             if not reason:
                 continue
             if all(other.refusal(name) == "" for other in others):
-                raise RewriterError(f"the result would be rejected by {name}, so nothing is written: {reason}")
+                raise RewriterError(f"no file was written, because {name} rejects the result: {reason}")
             notes.append(f"still rejected by {name}: {reason}")
     notes += candidate.unanswered.values()
     return candidate, notes
@@ -152,7 +152,7 @@ def finish(
     if numbers is not None and checks.runtime != "no" and not findings:
         found = numbers(candidate, size_of_runs(checks))
         if found.difference:
-            raise RewriterError(f"the result computes something else, so nothing is written: {found.difference}")
+            raise RewriterError(f"no file was written, because the result computes other output: {found.difference}")
         done.same = True if found.ran else None
         if not found.ran:
             done.notes.append(f"the outputs were not compared: {found.reason}")

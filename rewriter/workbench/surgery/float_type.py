@@ -605,7 +605,7 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
         only = Hooks(permit=lambda fired: id(fired.root) not in kept)
         log = run(model.graph, load_rules().select([_NEEDLESS]), Knowledge(overridable=model.overridable), hooks=only)
         if log.firings:
-            did.append(f"{counted(len(log.firings), 'cast')} to the type that was there already taken out")
+            did.append(f"{counted(len(log.firings), 'cast')} to the same type removed")
         index = GraphIndex(model.graph)
     facts = Facts(index, model.overridable)
     plan = FloatPlan(index, facts, target, kept, ports=ports)
@@ -629,7 +629,7 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
     if plan.counted:
         did.append(f"{counted(len(plan.counted), 'node')} of those as before: they compute from whole numbers alone")
     if change.listed and not ports:
-        did.append(f"{counted(change.listed, 'weight')} listed among the inputs now {dtype} there, too")
+        did.append(f"{counted(change.listed, 'weight')} also {dtype} in the list of inputs")
     worst = sorted(change.losses, key=lambda loss: (-loss.overflowed, -loss.flushed / loss.values))
     did += [f"weight  {loss}" for loss in worst[:_SHOWN]]
     if len(change.losses) > _SHOWN:
@@ -673,7 +673,7 @@ def _kept(index: GraphIndex, texts: Iterable[str]) -> list[gs.Node]:
         else:
             nodes = _between(index, parts.nodes_of([first]), parts.nodes_of([last]))
             if not nodes:
-                raise RewriterError(f"--keep {text}: nothing leads from {first!r} to {last!r}")
+                raise RewriterError(f"--keep {text}: no path leads from {first!r} to {last!r}")
         for node in nodes:
             found.update((id(inner), inner) for inner in (node, *index.inside(node)))
     return list(found.values())
@@ -694,8 +694,8 @@ def _compare(source: Opened, result: Candidate, done: Surgery, most: int) -> Non
     if not found.ran:
         done.notes.append(f"the outputs were not compared: {found.reason}")
     elif found.refused:
-        advice = "--keep leaves nodes in the type that they have, --runtime no does not run it"
-        raise RewriterError(f"nothing is written, since {found.difference}; {advice}")
+        advice = "leave nodes as they are with --keep, or do not run the result with --runtime no"
+        raise RewriterError(f"no file was written, because {found.difference}; {advice}")
     elif found.difference:
         done.same = False
         done.notes.append(f"the outputs differ: {found.difference}. --keep leaves nodes in the type that they have")

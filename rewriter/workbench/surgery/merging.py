@@ -577,7 +577,7 @@ def _prefix(models: Sequence[Model], prefixes: Sequence[str], share: Sequence[st
     kept = "|".join(re.escape(name).replace("/", "\\/") for name in shared)
     for model, prefix in zip(models, prefixes, strict=True):
         if not _PREFIX.fullmatch(prefix):
-            raise RewriterError(f"--prefix: {prefix!r} holds something else than letters, digits and _./:-")
+            raise RewriterError(f"--prefix: {prefix!r} has other characters than letters, digits and _./:-")
         named = {tensor.name for tensor in (*model.graph.inputs, *model.graph.initializers)} - set(shared)
         if prefix and (named or model.graph.nodes):
             escaped = prefix.replace("/", "\\/")

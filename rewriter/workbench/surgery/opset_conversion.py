@@ -85,45 +85,45 @@ _AXES = of_form("arg", "reduction", "concat", "flatten", "slice", "split", "sque
 
 CHANGED: Mapping[tuple[str, int], str] = MappingProxyType(
     {
-        **{(op, 13): "it goes along one axis, and went over all axes from it on" for op in having("flattens")},
-        ("AveragePool", 19): "where the last window lies when the size is rounded up",
-        ("BatchNormalization", 7): "when it trains",
-        ("BatchNormalization", 14): "what its further outputs are",
+        **{(op, 13): "the axes: one axis, and all axes from it on before" for op in having("flattens")},
+        ("AveragePool", 19): "the place of the last window when the size is rounded up",
+        ("BatchNormalization", 7): "the mark of training",
+        ("BatchNormalization", 14): "its further outputs",
         ("Clip", 11): "the bounds that are not set",
-        ("ConvTranspose", 11): "where auto_pad puts an odd row",
-        ("DFT", 20): "which axis is transformed if none is set",
-        ("Dropout", 7): "when it trains",
+        ("ConvTranspose", 11): "the side on which auto_pad puts an odd row",
+        ("DFT", 20): "the default axis",
+        ("Dropout", 7): "the mark of training",
         ("Dropout", 10): "the element type of its mask",
         ("GRU", 3): "the name of one direction",
         ("GridSample", 20): "the names of the modes",
-        ("GroupNormalization", 21): "scale and bias are of channels, and were of groups",
-        ("OneHot", 11): "negative indices count from the end, and were off",
-        ("PRelu", 7): "which axes a slope is for",
-        ("Resize", 11): "coordinates, and how they are written",
-        ("Resize", 13): "tf_half_pixel_for_nn is gone, and the region may be left out",
-        ("RoiAlign", 16): "where pixels are",
+        ("GroupNormalization", 21): "scale and bias: one for each channel, and one for each group before",
+        ("OneHot", 11): "negative indices: they count from the end, and matched no class before",
+        ("PRelu", 7): "the axes of the slopes",
+        ("Resize", 11): "the coordinates and their attributes",
+        ("Resize", 13): "the coordinates: tf_half_pixel_for_nn is gone; and the region, which may be left out",
+        ("RoiAlign", 16): "the places of pixels",
         ("Scan", 9): "the batch dimension",
-        ("Split", 18): "the number of parts is given if their sizes are not",
+        ("Split", 18): "the parts: their number or their sizes are required",
     }
 )
 """Steps, by operator and the version that begins with them, that change the meaning of nodes that both versions accept."""
 
 WIDENED: Mapping[tuple[str, int], str] = MappingProxyType(
     {
-        **{(op, v): "operands broadcast" for op in of_form("broadcast") for v in schema.versions(op) if v in (7, 8)},
-        **{(op, 11): "axes may be negative" for op in _AXES | {"Compress"}},
-        **{(op, 13): "parameters may be one for each index of an axis" for op in ("QuantizeLinear", "DequantizeLinear")},
-        **{(op, 18): "reductions max and min" for op in ("ScatterElements", "ScatterND")},
-        **{(op, 7): "whether all steps are returned" for op in ("GRU", "LSTM", "RNN")},
-        ("Constant", 9): "tensors of other types than floating-point numbers",
-        ("Dropout", 12): "the mask where it does not train",
-        ("Gather", 11): "axis and indices may be negative",
-        ("Gemm", 7): "the bias broadcasts",
-        ("GridSample", 20): "volumes",
-        ("Mod", 28): "floating-point numbers with fmod=0",
-        ("Pad", 19): "mode wrap",
-        ("Resize", 19): "half_pixel_symmetric",
-        ("ScatterElements", 11): "it was called Scatter",
+        **{(op, v): "the operands, which broadcast" for op in of_form("broadcast") for v in schema.versions(op) if v in (7, 8)},
+        **{(op, 11): "the axes, which may be negative" for op in _AXES | {"Compress"}},
+        **{(op, 13): "scale and zero point, which may be lists along an axis" for op in ("QuantizeLinear", "DequantizeLinear")},
+        **{(op, 18): "the reductions, by max and min" for op in ("ScatterElements", "ScatterND")},
+        **{(op, 7): "the outputs, which may be all steps" for op in ("GRU", "LSTM", "RNN")},
+        ("Constant", 9): "the types, which need not be floating-point",
+        ("Dropout", 12): "the mask at inference",
+        ("Gather", 11): "axis and indices, which may be negative",
+        ("Gemm", 7): "the bias, which broadcasts",
+        ("GridSample", 20): "the ranks, by volumes",
+        ("Mod", 28): "the types with fmod=0, by floating-point numbers",
+        ("Pad", 19): "the modes, by wrap",
+        ("Resize", 19): "the coordinates, by half_pixel_symmetric",
+        ("ScatterElements", 11): "the name, which was Scatter",
     }
 )
 """Steps after which an operator can express more: nodes keep their meaning on the way up, and may lose it on the way down."""
@@ -384,8 +384,8 @@ def _reason(node: gs.Node, before: int, after: int, log: Log) -> str:
     step = node.op, max(before, after)
     changed = CHANGED.get(step) or WIDENED.get(step)
     if changed:
-        return f"what opset {max(before, after)} changed is {changed}; this node cannot be said in opset {after}"
-    return f"opset {after} cannot say what it does with these attributes and operands in opset {before}"
+        return f"opset {max(before, after)} changed {changed}; opset {after} cannot express this node"
+    return f"opset {after} cannot express these attributes and operands of opset {before}"
 
 
 def _untyped(model: Model, version: int) -> list[str]:
@@ -463,7 +463,7 @@ def reversioned(
     for imported_version in sorted({opset_versions(graph).get("", 1) for graph in (model.graph, *model.graph.functions)}):
         if not 1 <= imported_version <= newest:
             raise RewriterError(
-                f"the model says version {imported_version} of ONNX's operators, and the newest known here is {newest}"
+                f"the model imports version {imported_version} of ONNX's operators, and the newest known version is {newest}"
             )
     did = [f"opset  {before} -> {version}"]
     notes: list[str] = []

@@ -110,7 +110,7 @@ class Ports:
             what = "element type" if known.dtype is None else "rank"
             more = f" (and of {len(lacking) - 1} more)" if lacking[1:] else ""
             options = " ".join(f"--type {quote(f'{tensor.name}:{self._example(tensor, known)}')}" for tensor, known in lacking)
-            raise RewriterError(f"the {what} of the new {role} {tensor.name!r}{more} is not known; say it with {options}")
+            raise RewriterError(f"the {what} of the new {role} {tensor.name!r}{more} is unknown; set it with {options}")
         return found
 
     def _type(self, tensor: Variable) -> TensorType:

@@ -302,7 +302,7 @@ class Trials:
             chosen = self._rules.select(select)
             if rule.code in self._fired(whole.model, chosen):
                 return lambda candidate: rule.code in self._fired(self.loaded(candidate.proto), chosen)
-        raise RewriterError(f"{rule.code} does not fire in the model; `rewriter why {rule.code} MODEL` says why")
+        raise RewriterError(f"{rule.code} does not fire in the model; `rewriter why {rule.code} MODEL` prints the reason")
 
     def _fired(self, model: Model, rules: RuleSet) -> dict[str, list[tuple[str, str]]]:
         """The places where rules fire, by code; nothing is changed."""

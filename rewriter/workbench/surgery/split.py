@@ -182,7 +182,7 @@ class Splitter:
             done |= above
         rest = [node for node in self._work if id(node) not in done]
         if not rest:
-            raise RewriterError(f"{cuts[-1][0]}: nothing is left behind this cut")
+            raise RewriterError(f"{cuts[-1][0]}: no node is left after this cut")
         return [*groups, rest]
 
     def _sized(self, most: int) -> list[list[gs.Node]]:
@@ -303,13 +303,13 @@ def split(
         candidates = [Candidate(part.model) for part in parts]
         found = same_as_whole(source, candidates, [], outputs, size_of_runs(checks))
         if found.difference:
-            raise RewriterError(f"the parts compute something else, so nothing is written: {found.difference}")
+            raise RewriterError(f"no file was written, because the parts compute other output: {found.difference}")
         same = True if found.ran else None
         if not found.ran:
             notes.append(f"the outputs were not compared: {found.reason}")
     read = {name for part in planned for name in part.inputs}
     if unread := [name for name in inputs if name not in read]:
-        notes.append(f"in no part, since nothing reads it: {_names(unread)}")
+        notes.append(f"in no part, because no node reads it: {_names(unread)}")
     plan = [_line(number, part) for number, part in enumerate(planned, 1)]
     return Split(parts, plan, notes, same, _joined(planned, inputs, outputs))
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     epilog="examples:\n  rewriter optimize net.onnx -o small.onnx\n"
     "  rewriter optimize exported/ --out small/ --level basic --jobs 4\n"
     "  rewriter optimize net.onnx --static image:1,3,224,224 --target tensorrt --verify",
-    options=(*SELECTION, "level", with_words("static", what="give an input a fixed shape first"), *RESULTS),
+    options=(*SELECTION, "level", with_words("static", what="first fix the shape of an input"), *RESULTS),
 )
 def optimize(args: argparse.Namespace) -> int:
     """Makes models smaller and faster. Folds constants, merges equal nodes, shares equal weights, fuses operators and removes
@@ -109,7 +109,7 @@ def edit(args: argparse.Namespace) -> int:
     from rewriter.workbench.surgery.edition import edited
 
     if not args.edits:
-        raise RewriterError("no edit is given; `rewriter edit --help` lists the edits")
+        raise RewriterError("no edit; `rewriter edit --help` lists the edits")
     return one_result(args, lambda source, checks: edited(source, args.edits, with_children=args.with_children, checks=checks))
 
 

@@ -186,7 +186,7 @@ def picture(args: argparse.Namespace) -> int:
 
     ending = next((ending for ending in ENDINGS if args.output.lower().endswith(ending)), None)
     if ending is None:
-        raise RewriterError(f"-o {args.output}: the ending says what a picture is; it is one of {', '.join(ENDINGS)}")
+        raise RewriterError(f"-o {args.output}: unsupported format; use {', '.join(ENDINGS)}")
     target = Path(args.output)
     check_target(target, args.force)
     source = opened(args.model, args.source)

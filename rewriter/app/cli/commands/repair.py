@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     "  rewriter fix net.onnx -o fixed.onnx --verify --report audit.html --report audit.json",
     options=(
         *SELECTION,
-        with_words("static", what="give an input a fixed shape first"),
+        with_words("static", what="first fix the shape of an input"),
         (
             "ask",
             Option(
@@ -199,7 +199,7 @@ def apply(args: argparse.Namespace) -> int:
         raise RewriterError(f"the plan is of {found.model}, no file of this machine; name the result with -o")
     for url in (found.model, found.source[0] if found.source is not None else ""):
         if is_url(url) and not args.fetch:
-            raise RewriterError(f"{args.plan} names {url}, and nothing was fetched; look at the address, then add --fetch")
+            raise RewriterError(f"{args.plan} names {url}, which was not downloaded; if you trust this address, add --fetch")
     model = jobs.opened(found.model)
     source = None if found.source is None else jobs.opened(found.source[0])
     (job,) = jobs.plan([jobs.Found(str(model.file), model.file.name)], output=args.output, out=None, in_place=False)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     options=(
         "symptom",
         "exporter",
-        with_words("target", what="rules for these, also those that run only when selected"),
+        with_words("target", what="rules for these, also rules that run only if you select them"),
         "packs",
         *RULE_PATHS,
         CONFIGURATION,

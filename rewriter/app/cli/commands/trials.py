@@ -234,7 +234,7 @@ def coverage(args: argparse.Namespace) -> int:
     idle = sum(not where["false"] + where["unknown"] for one in found for where in one["wheres"])
     print_message(
         f"{counted(len(known), 'rule')} over {counted(len(jobs), 'model')}: {counted(never, 'rule')} never fired, "
-        f"{counted(idle, '`where` line')} never blocked"
+        f"{counted(idle, '`where` line')} never stopped a rule"
     )
     return 2 if failed else 0
 

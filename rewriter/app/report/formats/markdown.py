@@ -105,7 +105,7 @@ def _models(report: Report) -> Iterator[str]:
         yield f"{len(report.models) - MODELS:,} more models are not listed."
     if silent:
         yield ""
-        yield f"Nothing to say of {counted(silent, 'model')}."
+        yield f"{counted(silent, 'model')} without findings or changes."
 
 
 def _model(report: Report, model: ModelRecord) -> Iterator[str]:

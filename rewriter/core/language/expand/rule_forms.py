@@ -130,7 +130,7 @@ def _taken(define: ast.Define) -> Diagnostic | None:
 
 
 def _circle(define: ast.Define) -> Diagnostic:
-    message = f"`{define.name}` calls itself, at once or by way of others"
+    message = f"`{define.name}` calls itself, directly or through other defines"
     return Diagnostic("E018", message, define.name_span, "without end", (), ("a define is written out where it is called",))
 
 
@@ -308,7 +308,7 @@ class _Writer:
             attr = attrs[name]
             runs = any(isinstance(one, ast.Variadic) or (isinstance(one, ast.Ref) and one.spread) for one in inputs)
             if len(inputs) > at or runs:
-                message = f"the operand {at} that `{name}` is in some opsets is written, too"
+                message = f"operand {at}, which `{name}` is in some opsets, is also written"
                 raise Unfit(Diagnostic("E019", message, attr.span, "twice", (), (f"leave out operand {at}",)))
             inputs += self._between(part, name, range(len(inputs), at))
             inputs.append(self._constant(attr, kind) if isinstance(attr, ast.AttrSet) else self._operand(attr, kind, default))
@@ -442,7 +442,7 @@ def _problems(rule: ast.Rule) -> Iterator[Diagnostic]:
 
 def _too_many(rule: ast.Rule, many: int) -> Diagnostic:
     shown = f"{many:,}" if many < 1 << 20 else "more than a million"
-    message = f"this pattern stands for {shown} patterns; at most {MAX_VARIANTS} are tried"
+    message = f"this pattern means {shown} patterns; at most {MAX_VARIANTS} are tried"
     helps = ("make two rules of it, or leave out a choice",)
     notes = ("each `maybe` doubles them; a chain `Mul*` of 2, 3, 4, 5 operands has 1, 3, 15, 105 groupings",)
     return Diagnostic("E003", message, rule.match.span, "too many choices", notes, helps)
@@ -453,10 +453,10 @@ def _maybe(node: ast.NodePattern) -> Iterator[Diagnostic]:
     first = node.inputs[0] if node.inputs else None
     word = ast.Span(node.span.start, node.ops_span.start)
     if first is None or isinstance(first, ast.Variadic) or (isinstance(first, ast.Capture) and first.optional):
-        message = "where this node is not there, its first operand stands for it, and it has none that is always there"
+        message = "if this node is missing, its first operand replaces it, but no operand is always present"
         yield Diagnostic("E019", message, word, "what else?", (), ("name the first operand: maybe Cast(x)",))
     elif node.outputs and not isinstance(first, ast.Capture | ast.NodePattern):
-        message = "where this node is not there, its first operand stands for its output, and needs a name"
+        message = "if this node is missing, its first operand replaces its output, and needs a name"
         yield Diagnostic("E019", message, word, "what else?", (), ("name the first operand: y = maybe Cast(x)",))
     elif node.outputs and (len(node.outputs) > 1 or node.more_outputs or node.outputs[0].name is None):
         message = "a node that may be absent has one output, which has a name"
@@ -470,7 +470,7 @@ def _chain(node: ast.NodePattern) -> Iterator[Diagnostic]:
     )
     if len(node.ops) > 1 or op.param or op.domain or op.name not in ASSOCIATIVE:
         notes = (f"these can: {', '.join(sorted(ASSOCIATIVE))}",)
-        message = f"a chain of `{op.name}` cannot be grouped as one likes"
+        message = f"a chain of `{op.name}` cannot be grouped in any order"
         message = message if len(node.ops) == 1 else "a chain is of one operator"
         yield Diagnostic("E019", message, node.ops_span, "not associative and commutative", notes, ("leave out the `*`",))
     elif node.ordered or node.attrs or node.more_inputs or not plain_operands or len(node.inputs) < 2:

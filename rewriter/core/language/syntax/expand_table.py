@@ -196,7 +196,7 @@ class TableRule:
         for column in self.table.columns:
             if column.text not in HEAD and column.text not in self.mentioned:
                 helps = (f"write `@{column.text}` where it belongs, or leave the column out",)
-                yield Diagnostic("E016", f"nothing uses the column `{column.text}`", column.span, "in vain", (), helps)
+                yield Diagnostic("E016", f"the column `{column.text}` is never used", column.span, "never used", (), helps)
 
     def _titles(self) -> Iterator[Diagnostic]:
         """Errors in the titles of rows: they are in a column, above each row, or in the first line of the rule by a column."""
@@ -204,7 +204,7 @@ class TableRule:
         if documented_rows and TITLE in self.names:
             helps = ("leave the column out, and begin the doc comment of each row with its title",)
             message = f"row {documented_rows[0][0].text} has both a doc comment and a cell `title`"
-            yield Diagnostic("E014", message, row_docs(self.table, documented_rows[0])[0].span, "a title, too", (), helps)
+            yield Diagnostic("E014", message, row_docs(self.table, documented_rows[0])[0].span, "also a title", (), helps)
         elif documented_rows and len(documented_rows) < len(self.table.rows):
             missing = next(row[0] for row in self.table.rows if row not in documented_rows)
             helps = (f"write `/// title` above row {missing.text}, as above the others",)

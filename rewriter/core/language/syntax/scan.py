@@ -153,7 +153,7 @@ class _Scanner:
         if word not in _BEGIN and not empty and (self.chunk.unclosed or word in PARTS):
             where = Span(at, _line_end(self.text, at))
             helps = ("begin a comment inside a rule with `#`",)
-            message = "a `///` comment stands before a rule, not in it"
+            message = "a `///` comment comes before a rule, not in it"
             self._problem(Diagnostic("E007", message, where, "inside a rule", (), helps))
             return after
         self._finish(at)
@@ -192,7 +192,7 @@ class _Scanner:
             where = Span(bad.start(), bad.end())
             helps = ("end lines with LF or CR LF",) if bad[0] == "\r" else ()
             chunk.problems.append(
-                Diagnostic("E013", f"the text holds the control character {name}", where, "not allowed here", (), helps)
+                Diagnostic("E013", f"the text has the control character {name}", where, "not allowed here", (), helps)
             )
         if chunk.end - chunk.start - chunk.fenced > MAX_RULE_LENGTH:
             where = Span(chunk.start, chunk.start + 1)

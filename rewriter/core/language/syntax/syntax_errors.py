@@ -34,16 +34,16 @@ _FIXED = {
     "&&": "write `and`",
     "||": "write `or`",
     "!": "write `not`",
-    "'": "texts stand in double quotes",
+    "'": "write texts in double quotes",
     "//": "a comment begins with `#`",
     ";": "lines need no separator",
     "is": "write `==`",
-    "table": "a table stands below the header, before `match`",
+    "table": "write a table below the header, before `match`",
     "None": "write `none`",
     "\u2264": "write `<=`",
     "\u2265": "write `>=`",
     "\u2260": "write `!=`",
-    **dict.fromkeys("\u201c\u201d\u201e\u2018\u2019", 'texts stand in straight quotes: "reflect"'),
+    **dict.fromkeys("\u201c\u201d\u201e\u2018\u2019", 'write texts in straight quotes: "reflect"'),
 }
 
 # The text before the mistake, the text that was found, a terminal that is possible there (or none), and the help.
@@ -58,7 +58,7 @@ _MISTAKES: tuple[tuple[str, str, str, str], ...] = (
     (r"\blet\s+\w+\s*=", "=", "", "`=` gives a value its name: let r = rank(x)"),
     (r"\blet\s+\w+\s*", ",", "", "one `let` names one value"),
     (r"[(,]\s*\w+\s*", "=", "PLUS", "arguments have no names: sum(x, 0)"),
-    (r"[(,]\s*\w+\s*", "=", "", "this is an attribute, and stands before the operands: Softmax<axis=1>(x)"),
+    (r"[(,]\s*\w+\s*", "=", "", "write attributes before the operands: Softmax<axis=1>(x)"),
     (r"\breturn\s+", r"\w+", "", "a rewrite says what becomes of an output of the match: y = x"),
     (r"\b_", r"\?", "", "an operand that may be absent has a name: b?"),
     ("", "=", "COMPARE", "`==` compares"),
@@ -66,8 +66,8 @@ _MISTAKES: tuple[tuple[str, str, str, str], ...] = (
     (r"[\w\]]\s*", ",", "SPREAD", "lines need no separator"),
     (r"[)}]\s*", ",", "SPREAD|DEL", "lines need no separator"),
     (r"\binside\s+[\w.]+\s*", ",", "", "a pattern is inside of one kind of body; without `inside`, a rule is tried in all"),
-    (r"(?:[^\w\s]|\b(?:in|not|and|or))\s*\((?:[^()]|\([^()]*\))*", ",", "PLUS", "a list stands in brackets: [1, 2]"),
-    (r"[(,]\s*", r'[\d"-].*', "LBRACE", "a constant stands in braces: Mul(x, {2.0})"),
+    (r"(?:[^\w\s]|\b(?:in|not|and|or))\s*\((?:[^()]|\([^()]*\))*", ",", "PLUS", "write a list in brackets: [1, 2]"),
+    (r"[(,]\s*", r'[\d"-].*', "LBRACE", "write a constant in braces: Mul(x, {2.0})"),
     (r"<[^<>]*=\s*", r"\{", "FLOAT", "a value of an attribute has no braces; a tensor is made by a function: full([1], 2.0)"),
     ("", r"\{", "FLOAT", "braces are for patterns and rewrites; here, a list is [1, 2], and all(c == 1) compares a constant"),
     (r"\bconst\s*", r"\w+", "EQUAL", "a constant is written where it is used: Mul(x, {2.0})"),
@@ -82,15 +82,15 @@ _MISTAKES: tuple[tuple[str, str, str, str], ...] = (
     (r"=\s*outline\s+[\w.]+", r"\(", "", "`outline` begins the line: outline y = acme.Swish(x)"),
     (r"\boutline\s[^=]*=\s*[\w.]+\s*", ".*", "LPAR", "`outline` makes a call: outline y = acme.Swish(x)"),
     (r"\w\.\w+", r"\(", "", "a function has no prefix: all(c == 1)"),
-    (r"\b(match|rewrite)\s*", r"\(", "", "nodes stand in braces: match { y = Relu(x) }"),
+    (r"\b(match|rewrite)\s*", r"\(", "", "write nodes in braces: match { y = Relu(x) }"),
     (r"\brule\s+\w+\s+[\w-]+\s*", r"\{", "", "a rule has parts: match { h = Neg(x)  y = Neg(h) } rewrite { y = x }"),
-    ("", r"\(", "LBRACE|WHERE", "operator calls stand in `match` and `rewrite` only; conditions call functions"),
+    ("", r"\(", "LBRACE|WHERE", "write operator calls in `match` and `rewrite` only; conditions call functions"),
     ("", "for", "", "a condition on several is `all x in xs: dtype(x) == float`"),
     ("", r"\|", "", "alternatives have a line of their own: h = Relu(x) | Abs(x)"),
-    ("", "if|when", "WHERE", "a condition stands behind `where`"),
-    (r"\bdefine\b.*", "match|where|let|rewrite", "", "a `define` stands above a rule, not in it"),
+    ("", "if|when", "WHERE", "write a condition after `where`"),
+    (r"\bdefine\b.*", "match|where|let|rewrite", "", "write a `define` above a rule, not in it"),
     (r"\btest\s+", "~~~", "", 'a test has a title: test "one node less" ~~~'),
-    (r"\btest\s+", "with", "", '`with` stands behind the title: test "one node less" with OPT003 ~~~'),
+    (r"\btest\s+", "with", "", 'write `with` after the title: test "one node less" with OPT003 ~~~'),
     ("", r"\S+", "SLUG", "a rule has a code and a name: rule MX001 gemm-input-not-flattened"),
     ("", r"\S+", "CODE", "a code is capital letters and a number: MX001"),
 )
@@ -197,7 +197,7 @@ def explain(text: str, chunk: Chunk, error: UnexpectedInput) -> Diagnostic:
     stack = open_brackets(text, chunk.start, at)
     where = Span(at, at + len(found))
     if found in _CLOSING.values() and not stack:
-        return Diagnostic("E002", f"`{found}` closes nothing", where, "nothing is open here")
+        return Diagnostic("E002", f"`{found}` closes no bracket", where, "no bracket is open here")
     if stack and (not found or (found in PARTS and chunk.unclosed) or _closes_another(text[stack[-1]], found)):
         return _not_closed(text, stack[-1], found)
     wanted = _wanted(possible)

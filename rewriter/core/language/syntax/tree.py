@@ -201,7 +201,7 @@ class PatternBuilder(ExpressionBuilder):
         inside, *lines = tree.children
         if not lines:
             helps = ("write a line such as `y = Relu(x)`; `match graph { }` matches once a model",)
-            self.problem("E004", "this `match` holds no pattern", self.span(tree), "nothing to look for", helps)
+            self.problem("E004", "this `match` has no pattern", self.span(tree), "nothing to look for", helps)
         nodes = tuple(self._pattern(line) for line in lines)
         return ast.Match(nodes=nodes, inside=None if inside is None else self._inside(inside), span=self.span(tree))
 
@@ -210,7 +210,7 @@ class PatternBuilder(ExpressionBuilder):
         span = self.span(place)
         if len(words) < 2:
             helps = ("name the attribute that holds the subgraph: inside Loop.body, inside If.then_branch",)
-            self.problem("E012", f"`inside {words[0]}` does not say which subgraph", span, "which attribute?", helps)
+            self.problem("E012", f"`inside {words[0]}` does not name a subgraph", span, "which attribute?", helps)
         return ast.Inside(ast.Op(words[-2] if len(words) > 1 else "", ".".join(words[:-2]), span=span), words[-1], span)
 
     def _item(self, tree: Part) -> ast.GraphItem:
@@ -228,7 +228,7 @@ class PatternBuilder(ExpressionBuilder):
         pattern_node = self._node(node, self.label(own if label is None else label), names, more, self.span(tree))
         if not others:
             if own is not None:
-                helps = ("a label stands at the beginning of the line: [n] y = Relu(x)",)
+                helps = ("write a label at the beginning of the line: [n] y = Relu(x)",)
                 self.problem("E012", "only one of several alternatives has its label here", self.span(own), "not here", helps)
             return pattern_node
         self.choices = True
@@ -264,7 +264,7 @@ class PatternBuilder(ExpressionBuilder):
         named = [part for part in present if getattr(part, "type", "") != "MORE"]
         for at, part in enumerate(present[:-1]):
             if getattr(part, "type", "") == "MORE":
-                self.problem("E012", "`...` stands once, at the end", self.span(present[at]), "not here")
+                self.problem("E012", "write `...` once, at the end", self.span(present[at]), "not here")
         return named, len(named) < len(present)
 
     def _node(
@@ -327,7 +327,7 @@ class PatternBuilder(ExpressionBuilder):
         name, dims = tree.children
         found = [] if dims is None else [self._dim(dim) for dim in dims.children if dim is not None]
         if found.count(...) > 1:
-            self.problem("E012", "`...` stands once in a shape", self.span(dims), "which dimensions are which?")
+            self.problem("E012", "write `...` once in a shape", self.span(dims), "which dimensions are which?")
         any_rank = dims is not None and found in ([], [...])
         dtype = None if name.type == "TENSOR" else str(name)
         return ast.TypePattern(dtype, None if any_rank else tuple(found), self.span(tree))
@@ -406,7 +406,7 @@ class RewriteBuilder(PatternBuilder):
         target = ast.Ref(str(right.children[0]), span=self.span(right)) if right.data == "ref" else self._constant(right)
         if len(outputs) != 1 or outputs[0].name is None or outputs[0].variadic:
             helps = ("write one line for each: y = x",)
-            self.problem("E012", "one output takes the place of one tensor", self.span(left), "one name is needed", helps)
+            self.problem("E012", "one output replaces one tensor", self.span(left), "one name is needed", helps)
         return ast.Redirect(outputs[0].name or "_" if outputs else "_", target, span)
 
     def _place(self, tree: Part) -> ast.Place:
@@ -540,7 +540,7 @@ class RuleBuilder(RewriteBuilder):
         for again in of.get("match", [])[1:]:
             helps = ("a pattern may hold several connected nodes; for two patterns write two rules",)
             if {part.data for part in of["match"]} == {"match", "match_graph"}:
-                helps = ("ask of a tensor whether it is an input or output of the model: where is_input(x)",)
+                helps = ("test whether a tensor is an input or output of the model: where is_input(x)",)
             self.problem("E005", f"rule {code} has two `match` blocks", self._first_word(again), "one too many", helps)
         if "rewrite" not in of:
             helps = ("add the result of the rule: rewrite { y = x }",)
@@ -551,7 +551,7 @@ class RuleBuilder(RewriteBuilder):
                 highest = part
             elif _rank(part) < _rank(highest):
                 helps = ("the order is: match, where, let, private and param; then rewrite; then test",)
-                message = f"`{_kind(part)}` stands after `{_kind(highest)}`"
+                message = f"`{_kind(part)}` comes after `{_kind(highest)}`"
                 self.problem("E007", message, self._first_word(part), "too late", helps)
 
     def _first_word(self, part: Part) -> ast.Span:
@@ -628,7 +628,7 @@ class RuleBuilder(RewriteBuilder):
         marks = [part for part in rest if getattr(part, "type", "") in ("BECOMES", "UNCHANGED", "TWIN")]
         if len(marks) != 1:
             helps = ("write `unchanged ~~~ model ~~~`, or `~~~ model ~~~ becomes ~~~ model ~~~`",)
-            message = "this test says twice what is to happen" if marks else "this test does not say what is to happen"
+            message = "this test has two results" if marks else "this test has no result: becomes, unchanged or twin"
             self.problem("E012", message, self.span(marks[-1] if marks else title), "in this test", helps)
         sources = [part for part in rest if getattr(part, "data", "") == "source"]
         for again in sources[1:]:

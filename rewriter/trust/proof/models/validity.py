@@ -87,7 +87,7 @@ class Candidate:
         found = self._sessions.get(judge)
         if found is None:
             if self.expands:
-                raise NoAnswer(f"was not asked, since {self.expands}")
+                raise NoAnswer(f"did not run, because {self.expands}")
             found = Session(self.data, self.model.folder, judge)
             if len(self.outline.data) <= MOST_BYTES_KEPT:
                 self._sessions[judge] = found
@@ -272,7 +272,7 @@ class Candidate:
     def _check(self, data: bytes, *, full: bool) -> str | None:
         def ask() -> str:
             if full and self.expands:
-                raise NoAnswer(f"was not asked, since {self.expands}")
+                raise NoAnswer(f"did not run, because {self.expands}")
             if not self.references and not self.outline.files:
                 return judges.check(data, full=full)
             with self._folder() as folder:
