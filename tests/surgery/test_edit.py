@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 from rewriter.app.cli.options import EDITS
+from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model, load
 from rewriter.workbench.surgery.edition import KINDS, TOGETHER, TYPE, edit
 from tests.cli.call import MODELS, Call
@@ -290,3 +291,20 @@ def test_the_command_has_every_edit() -> None:
     page = (Path(__file__).parents[2] / "docs" / "surgery.md").read_text(encoding="utf-8")
     assert set(EDITS) == {*KINDS, *TOGETHER, TYPE}
     assert [name for name in EDITS if f"--{name} " not in page] == []
+
+
+def test_a_name_that_begins_with_a_slash_is_no_pattern() -> None:
+    """PyTorch's names do; `/conv/Conv_output_0=a` was the pattern `conv`, which renamed every tensor of the layer."""
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { a = Abs(x)  b = Neg(a)  y = Relu(b) }'
+    proto = texts.parsed(text)
+    for node, name in zip(proto.graph.node, ("/conv/Abs_output_0", "/conv/Neg_output_0", "y"), strict=True):
+        node.output[0] = name
+    for node, name in zip(proto.graph.node[1:], ("/conv/Abs_output_0", "/conv/Neg_output_0"), strict=True):
+        node.input[0] = name
+    model = Model.from_proto(proto)
+    edit(model, [("rename", "/conv/Abs_output_0=features")])
+    assert [node.output[0] for node in model.to_proto().graph.node] == ["features", "/conv/Neg_output_0", "y"]
+    edit(model, [("rename", r"/^\/conv\//c_/")])
+    assert [node.output[0] for node in model.to_proto().graph.node] == ["features", "c_Neg_output_0", "y"]
+    with pytest.raises(RewriterError, match=r"no tensor or node is named '/conv/Abs_output_0', and '.*' is not /PATTERN/"):
+        edit(model, [("rename", "/conv/Abs_output_0=features")])

@@ -21,17 +21,19 @@ _MOST = 3  # renamings that are shown
 
 
 def rename(editing: Editing, text: str) -> None:
-    """`OLD=NEW`, or `/PATTERN/REPLACEMENT/` for all names in which a regular expression matches.
+    """`OLD=NEW`, or `/PATTERN/REPLACEMENT/` for all names in which a regular expression matches. OLD may begin with a slash.
 
     Raises:
         RewriterError: there is no such name, or two things would have one name.
     """
-    if text.startswith("/"):
+    known = {part.name for parts in (tensors_of(editing.index), _nodes(editing)) for part in parts}
+    # PyTorch's names begin with a slash; such a name comes before a pattern
+    is_name = any(letter == "=" and text[:place] in known for place, letter in enumerate(text))
+    if text.startswith("/") and not is_name:
         pattern, new = _substitution(text)
         tensors = _mapped({t.name for t in tensors_of(editing.index)}, pattern, new, text)
         nodes = _mapped({n.name for n in _nodes(editing)}, pattern, new, text)
     else:
-        known = {part.name for parts in (tensors_of(editing.index), _nodes(editing)) for part in parts}
         old, new = pair(text, "OLD=NEW or /PATTERN/REPLACEMENT/", known.__contains__)
         if not new:
             raise RewriterError(f"{text!r}: the new name is empty")
@@ -57,8 +59,11 @@ def rename(editing: Editing, text: str) -> None:
 
 def _substitution(text: str) -> tuple[re.Pattern[str], str]:
     parts = re.split(r"(?<!\\)/", text)
-    if len(parts) not in (3, 4) or (len(parts) == 4 and parts[3]) or not parts[1]:
-        raise RewriterError(f"{text!r} is not /PATTERN/REPLACEMENT/; write a slash in it as \\/")
+    if len(parts) != 4 or parts[3] or not parts[1]:
+        name = text.partition("=")[0]
+        raise RewriterError(
+            f"no tensor or node is named {name!r}, and {text!r} is not /PATTERN/REPLACEMENT/, with \\/ for a slash in it"
+        )
     try:
         return re.compile(parts[1].replace("\\/", "/")), parts[2].replace("\\/", "/")
     except re.error as error:
