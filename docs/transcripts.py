@@ -107,7 +107,8 @@ def page_path(page: str) -> Path:
 
 def lines_of(text: str) -> Iterator[str]:
     """The command lines of a page's blocks of code."""
-    blocks = re.findall(r"^```(?:sh|bash|text|yaml|groovy)?\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    blocks = [block for language, block in fenced if language in ("", "sh", "bash", "text", "yaml", "groovy")]
     for line in [*re.findall(r"^    (.*)$", text, re.MULTILINE), *(line for block in blocks for line in block.splitlines())]:
         found = re.search(r"(?:^|^\$ |[|&] |^\s*- (?:run: )?)(rewriter [a-z][^|&>]*)|\bsh '(.*)'", line)
         if found:
