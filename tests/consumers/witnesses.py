@@ -462,6 +462,11 @@ WITNESSES = (
     Witness("TGT172", "mnn", "MNN 3.6.1", "two channels"),
     *(Witness(code, "opencv", "OpenCV 5.0.0", MAP.replace("OPERATOR", operator)) for code, operator in SPATIAL.items()),
     Witness("TGT182", "tract", "tract 0.23.9", "whole numbers"),
+    *(
+        Witness(code, *consumer, "the last window begins in the padding")
+        for code in ("TGT186", "TGT187")
+        for consumer in (("mnn", "MNN 3.6.1"), ("opencv", "OpenCV 5.0.0"))
+    ),
     Witness("TGT183", "opencv", "OpenCV 5.0.0", "a comparison"),
     Witness("TGT183", "tract", "tract 0.23.9", "a comparison"),
     *(Witness("TGT184", *consumer, RAW_CLASSES) for consumer in WITH_TREES if consumer[0] not in ("rknn", "tract", "tvm")),
