@@ -252,6 +252,7 @@ GROUPS_OF_ROWS = """
   {
     c = Conv(x, w)  g = Reshape(c, t)  i = InstanceNormalization(g, one, zero)  r = Reshape(i, u)  m = Mul(r, s)  y = Add(m, s)
   }"""
+RAW_CLASSES = CLASSES.replace("SOFTMAX", "NONE")
 SPATIAL = {"TGT176": "Mul", "TGT177": "Add", "TGT178": "Div", "TGT179": "Sub"}
 
 WITNESSES = (
@@ -460,6 +461,17 @@ WITNESSES = (
     ),
     Witness("TGT172", "mnn", "MNN 3.6.1", "two channels"),
     *(Witness(code, "opencv", "OpenCV 5.0.0", MAP.replace("OPERATOR", operator)) for code, operator in SPATIAL.items()),
+    Witness("TGT182", "tract", "tract 0.23.9", "whole numbers"),
+    *(
+        Witness(code, *consumer, "the last window begins in the padding")
+        for code in ("TGT186", "TGT187")
+        for consumer in (("mnn", "MNN 3.6.1"), ("opencv", "OpenCV 5.0.0"))
+    ),
+    Witness("TGT183", "opencv", "OpenCV 5.0.0", "a comparison"),
+    Witness("TGT183", "tract", "tract 0.23.9", "a comparison"),
+    *(Witness("TGT184", *consumer, RAW_CLASSES) for consumer in WITH_TREES if consumer[0] not in ("rknn", "tract", "tvm")),
+    Witness("TGT033", "tract", "tract 0.23.9", "two comparisons"),
+    Witness("TGT185", "tract", "tract 0.23.9", "positions from one on"),
     Witness("TGT180", "opencv", "OpenCV 5.0.0", GROUPS_OF_ROWS),
     Witness("TGT181", "opencv", "OpenCV 5.0.0", "after a convolution"),
     *(Witness("TGT175", *consumer, _forest(400), ("TGT093",)) for consumer in WITH_TREES),
