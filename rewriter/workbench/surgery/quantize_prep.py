@@ -58,7 +58,7 @@ def declare_types(model: Model) -> tuple[str, list[str]]:
                     changes.append((tensor, wanted))
     for tensor, wanted in changes:
         set_type(tensor, wanted)
-    summary = f"{counted(len(changes), 'tensor')} declared, {known:,} were declared before, {len(unknown):,} are unknown"
+    summary = f"{counted(len(changes), 'tensor')} declared, {known:,} declared before, {len(unknown):,} unknown"
     return summary, unknown
 
 
