@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.ast import Define, Span
 from rewriter.core.language.cache import store
-from rewriter.core.language.cache.pack import PackedTrees, built, flat, pack, question
+from rewriter.core.language.cache.pack import PackedTrees, Shared, built, flat, pack, question
 from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rule_files import State, find_rule_files, read_rule_file, read_unchanged, state_of, with_defines
@@ -84,10 +84,11 @@ class Library:
     def write(self, kind: str, rules: Sequence[Rule], warnings: Sequence[Diagnostic]) -> None:
         """Adds the rules to the cache."""
         numbers = {source.path: number for number, source in enumerate(self.sources)}
-        fronts = [(numbers[rule.path], flat(rule.front)) for rule in rules]
+        shared = Shared()
+        fronts = [(numbers[rule.path], own, shared.numbers(common)) for rule in rules for own, common in (rule.front,)]
         trees = [flat(rule.ast) for rule in rules]
         docs = [rule.ast.doc for rule in rules]
-        text = [pack((fronts, flat(tuple(warnings)))), pack(docs), *[pack(question(tree)) for tree in trees]]
+        text = [pack((fronts, shared.flat, flat(tuple(warnings)))), pack(docs), *[pack(question(tree)) for tree in trees]]
         key = self._key(kind)
         store.write("rules", key, "\n".join(text), [pack(tree) for tree in trees])
         self._write_states(kind, key)
@@ -118,10 +119,11 @@ def _cached(key: str, sources: Sequence[SourceText]) -> RulesAndWarnings | None:
         return None
     first, docs, *questions = data.split("\n")
     trees = PackedTrees(key, docs)
-    fronts, warnings = json.loads(first)
+    fronts, flat_values, warnings = json.loads(first)
+    values = [*map(built, flat_values)]
     rules = [
-        Rule.from_cache((trees, number, questions[number]), built(front), sources[place])
-        for number, (place, front) in enumerate(fronts)
+        Rule.from_cache((trees, number, questions[number]), (own, [values[at] for at in common]), sources[place])
+        for number, (place, own, common) in enumerate(fronts)
     ]
     return rules, built(warnings)
 

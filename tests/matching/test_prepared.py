@@ -8,12 +8,15 @@ import onnx
 import onnx_graphsurgeon as gs
 import pytest
 
+from rewriter.core.conditions.context import Context
 from rewriter.core.engine.compile import MOST_PLANS, PhasePlan, Prepared, prepared
 from rewriter.core.errors import RewriterError
+from rewriter.core.framework.exporter import suited
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.scopes import NodesByOperator
 from rewriter.core.matching.requirements import Inventory, WrittenAttributes, take_inventory
+from rewriter.rule_tools.load_rules import load_rules
 from tests.engine.helpers import rule_set
 
 RULES = rule_set(
@@ -104,12 +107,22 @@ def test_a_type_of_the_model_is_no_new_one(made: str, is_tried: bool) -> None:
         ("is_declared(y, float)", True),
         ("not is_declared(y, float16)", True),
         ("declared_dtype(y) == double", False),
+        ("all o in n.inputs: dtype(o) == bool", True),
     ],
 )
 def test_each_alternative_of_a_condition_needs_its_element_types(condition: str, is_tried: bool) -> None:
     rules = rule_set(f"rule A1 a match {{ [n] y = Relu(x) }} where {condition} rewrite {{ y = x }}")
     plans = prepared(rules, {}).plans(rules.rules, inventory_of("Relu", dtypes=frozenset({1})))
     assert tried(plans) == ["A1"] * is_tried
+
+
+@pytest.mark.parametrize(("pattern", "is_tried"), [("Sum(*xs)", False), ("Sum(a, *xs)", True), ("test.Sum(*xs)", True)])
+def test_all_operands_of_an_operator_that_has_some_need_their_element_types(pattern: str, is_tried: bool) -> None:
+    rules = rule_set(
+        f"rule A1 a match {{ y = {pattern} }} where all x in xs: dtype(x) == bool rewrite {{ y = test.Made(*xs) }}"
+    )
+    inventory = Inventory(frozenset({("", "Sum"), ("test", "Sum")}), frozenset({1}), Axes())
+    assert tried(prepared(rules, {}).plans(rules.rules, inventory)) == ["A1"] * is_tried
 
 
 ATTRIBUTES = {
@@ -158,3 +171,15 @@ def test_an_attribute_may_come_from_a_node_of_another_operator(rewrite: str) -> 
     )
     assert tried(prepared(rules, {}).plans(rules.rules, take_inventory(index_of(CONCAT)))) == ["A1", "B1"]
     assert tried(prepared(rules, {}).plans(rules.rules[:1], take_inventory(index_of(CONCAT)))) == []
+
+
+def test_no_default_rule_is_tried_in_a_plain_network() -> None:
+    """A rule that is tried at each Add makes every large model slower. A condition that such a network does not meet helps:
+    an attribute, an element type, another node.
+    """
+    index = index_of(
+        """<ir_version: 8, opset_import: ["": 13]> g (float[N,4] x) => (float[N,4] y) {
+        a = Relu(x) b = Sigmoid(a) c = Neg(a) d = Add(b, c) e = Tanh(d) y = Abs(e) }"""
+    )
+    meant, _ = suited(load_rules().select(), Context(index).subject)
+    assert tried(prepared(load_rules().select(), {}).plans(meant, take_inventory(index))) == []

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rewriter.core.language import ast as tree
 from rewriter.core.language.ast import Kind, OpsetRange
 from rewriter.core.language.diagnostics import SourceText
 from rewriter.core.language.header import Header, read_header
 from rewriter.core.language.walk import canonical, pattern_nodes
-from rewriter.core.record import replace
+from rewriter.core.record import getter, names, replace
 
 if TYPE_CHECKING:
     from rewriter.core.language.cache.pack import PackedTrees
 
 LABELS = ("Why", "Fix", "Exporters", "Consumers", "Safe because")
 """Of the paragraphs of a doc comment, in their order."""
-FRONT = ("code", "slug", "title", "header", "digest", "wanted")
-Front = tuple[str, str, str, Header, str, tuple[frozenset[tuple[str, str]], ...]]
+_OWN = ("code", "slug", "title", "digest")
+_HEADER = names(Header) or ()
+Front = tuple[Sequence[str], Sequence[Any]]
+"""The data that are needed of every rule: those of `_OWN`; its wanted operators and the fields of its header, which many rules
+have in common.
+"""
+
 _LAYOUT = frozenset({"table", "row", "doc"})
 """Fields that do not change the effect of a rule: comments, and its table or row."""
 
@@ -47,7 +52,8 @@ class Rule:
         rule.path = source.path
         rule.source = source
         rule._tree = place
-        rule.__dict__.update(zip(FRONT, front, strict=True))
+        own, (wanted, *header) = front
+        rule.__dict__.update(zip(_OWN, own, strict=True), wanted=wanted, header=Header(*header))
         return rule
 
     def __eq__(self, other: object) -> bool:
@@ -61,8 +67,7 @@ class Rule:
 
     @property
     def front(self) -> Front:
-        """The data that are needed of every rule, in the order of `FRONT`."""
-        return (self.code, self.slug, self.title, self.header, self.digest, self.wanted)
+        return getter(_OWN)(self), (self.wanted, *getter(_HEADER)(self.header))
 
     @property
     def ast(self) -> tree.Rule:

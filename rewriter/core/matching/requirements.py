@@ -18,12 +18,12 @@ from rewriter.core.graph.objects import Function, Graph, Node
 from rewriter.core.graph.scopes import NodesByOperator
 from rewriter.core.graph.values import Variable, elem_type
 from rewriter.core.language import ast
-from rewriter.core.language.claims import TRUE, Branch, Claim, Term, TermNames, claims_of, normal
+from rewriter.core.language.claims import TRUE, Branch, Claim, Term, TermNames, claims_of, name_of, normal
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.operator_traits import FLOAT_WITHOUT, TYPED, of_type, traits
 from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, operator_names
-from rewriter.core.language.schema import has_default, latest_opset, registered_at
-from rewriter.core.language.walk import walk
+from rewriter.core.language.schema import has_default, history, latest_opset, registered_at
+from rewriter.core.language.walk import pattern_nodes, walk
 from rewriter.core.record import record
 
 OpKey = tuple[str, str]
@@ -178,26 +178,36 @@ def needed_dtypes(rule: ast.Rule) -> list[DtypeNeeds]:
         if isinstance(part, ast.TypePattern) and part.dtype is not None:
             found.append(((frozenset({DTYPES[part.dtype]}),),))
     names = TermNames("", lets={let.name: let.value for let in rule.lets})
+    runs = frozenset(_filled_runs(rule.match))
     for where in rule.wheres:
-        found += _of_branches(claims_of(names.term(where.condition)))
+        found += _of_branches(claims_of(names.term(where.condition)), runs)
     return found
 
 
-def _of_branches(branches: list[Branch]) -> list[DtypeNeeds]:
-    """The needs of a condition; none if one of its alternatives has none."""
-    each = tuple(tuple(types for claim in branch for types in _types(claim)) for branch in branches)
+def _filled_runs(match: ast.Match) -> Iterator[str]:
+    """Names of runs that have an operand at least: all operands of an operator that needs one in each of its versions."""
+    for node in pattern_nodes(match):
+        run = node.inputs[0] if len(node.inputs) == 1 and not node.more_inputs else None
+        versions = [version for op in node.ops for version in history(op.name, op.domain) or (None,)]
+        if isinstance(run, ast.Variadic) and run.name and all(one is not None and one.min_inputs for one in versions):
+            yield run.name
+
+
+def _of_branches(branches: list[Branch], runs: frozenset[str]) -> list[DtypeNeeds]:
+    """The needs of a condition; none if one of its alternatives has none. `runs`: names of lists that are not empty."""
+    each = tuple(tuple(types for claim in branch for types in _types(claim, runs)) for branch in branches)
     return [each] if all(each) else []
 
 
-def _types(claim: Claim) -> list[frozenset[int]]:
+def _types(claim: Claim, runs: frozenset[str]) -> list[frozenset[int]]:
     """The element types that `dtype(x) == t`, `dtype(x) in [t, u]`, `is_declared(x, t)`, or one of these of any item, leaves;
     none for all else.
     """
     if claim.maybe:
         return []
     head = claim.term[0] if isinstance(claim.term, tuple) else ""
-    if head == "any in" and claim.domain == TRUE:
-        each = _of_branches(claims_of(claim.term[2]))
+    if claim.domain == TRUE and (head == "any in" or (head == "all in" and name_of(claim.term[1]) in runs)):
+        each = _of_branches(claims_of(claim.term[2]), runs)
         return [frozenset().union(*(min(types, key=len) for types in need)) for need in each]
     if head == "is_declared" and claim.domain == TRUE:
         return _elements(claim.term[2:])

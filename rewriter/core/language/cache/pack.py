@@ -7,7 +7,7 @@ can neither run code nor break the interpreter, even if the file is forged.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 from math import inf, nan
@@ -104,6 +104,27 @@ def built(value: Any) -> Any:
         return frozenset(zip(value[1::2], value[2::2], strict=True))
     parts = [part if type(part) is not list else () if part == _NOTHING else built(part) for part in value[1:]]
     return _KINDS[number](*parts) if number > 0 else tuple(parts) if number == _TUPLE else ...
+
+
+class Shared:
+    """Values that many rules have in common, such as a kind or a range of opsets: each is stored and built once.
+
+    Attributes:
+        flat: the values, flat.
+    """
+
+    def __init__(self) -> None:
+        self.flat: list[Any] = []
+        self._numbers: dict[str, int] = {}
+
+    def numbers(self, values: Iterable[Any]) -> list[int]:
+        """The positions of values in `flat`. New ones are added to it."""
+        found = []
+        for value in map(flat, values):
+            number = self._numbers.setdefault(pack(value), len(self.flat))
+            self.flat += [value] if number == len(self.flat) else []
+            found.append(number)
+        return found
 
 
 class PackedTrees:
