@@ -347,9 +347,21 @@ def _waiting(rules: RuleSet, subject: GuardedModel, operators: Collection[str]) 
 
 def _has_operators(rule: Rule, operators: Collection[str]) -> bool:
     """Whether there are operators for every node of one form of the pattern."""
+    if not all(any(op in operators for _, op in ops) for ops in rule.wanted):
+        return False  # known of every rule; the forms have to be read
+    return any(all(not ops.isdisjoint(operators) for ops in form) for form in _forms(rule))
+
+
+@lru_cache(maxsize=1 << 10)
+def _forms(rule: Rule) -> list[list[frozenset[str]]]:
+    """The operators of each node, for each form of the pattern; nodes that may have any operator are left out."""
     from rewriter.core.language.walk import pattern_nodes
 
-    return any(
-        all(any(op.param or op.is_any or op.name in operators for op in node.ops) for node in pattern_nodes(form.match))
+    return [
+        [
+            frozenset(op.name for op in node.ops)
+            for node in pattern_nodes(form.match)
+            if not any(op.param or op.is_any for op in node.ops)
+        ]
         for form in rule.question.variants or (rule.question,)
-    )
+    ]
