@@ -396,7 +396,11 @@ def test_a_bwrap_that_cannot_run_is_an_error(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "bwrap").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     done = call("check", POOL, "--sandbox")
-    assert done.code == 2 and "bwrap: No permissions" in done.err and "--sandbox: bwrap failed with the error message above" in done.err
+    assert (
+        done.code == 2
+        and "bwrap: No permissions" in done.err
+        and "--sandbox: bwrap failed with the error message above" in done.err
+    )
 
 
 @pytest.mark.parametrize("planted", ["link", "fifo", "folder"])
