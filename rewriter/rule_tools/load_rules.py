@@ -85,7 +85,10 @@ class Library:
         """Adds the rules to the cache."""
         numbers = {source.path: number for number, source in enumerate(self.sources)}
         shared = Shared()
-        fronts = [(numbers[rule.path], own, shared.numbers(common)) for rule in rules for own, common in (rule.front,)]
+        fronts = []
+        for rule in rules:
+            identity, common = rule.front
+            fronts.append((numbers[rule.path], identity, shared.numbers(common)))
         trees = [flat(rule.ast) for rule in rules]
         docs = [rule.ast.doc for rule in rules]
         text = [pack((fronts, shared.flat, flat(tuple(warnings)))), pack(docs), *[pack(question(tree)) for tree in trees]]
@@ -122,8 +125,8 @@ def _cached(key: str, sources: Sequence[SourceText]) -> RulesAndWarnings | None:
     fronts, flat_values, warnings = json.loads(first)
     values = [*map(built, flat_values)]
     rules = [
-        Rule.from_cache((trees, number, questions[number]), (own, [values[at] for at in common]), sources[place])
-        for number, (place, own, common) in enumerate(fronts)
+        Rule.from_cache((trees, number, questions[number]), (identity, [values[at] for at in common]), sources[place])
+        for number, (place, identity, common) in enumerate(fronts)
     ]
     return rules, built(warnings)
 

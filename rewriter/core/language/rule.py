@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 LABELS = ("Why", "Fix", "Exporters", "Consumers", "Safe because")
 """Of the paragraphs of a doc comment, in their order."""
-_OWN = ("code", "slug", "title", "digest")
+_IDENTITY = ("code", "slug", "title", "digest")
 _HEADER = names(Header) or ()
 Front = tuple[Sequence[str], Sequence[Any]]
-"""The data that are needed of every rule: those of `_OWN`; its wanted operators and the fields of its header, which many rules
-have in common.
+"""The data that are needed of every rule: those of `_IDENTITY`, then its wanted operators and the fields of its header, which
+many rules have in common.
 """
 
 _LAYOUT = frozenset({"table", "row", "doc"})
@@ -52,8 +52,8 @@ class Rule:
         rule.path = source.path
         rule.source = source
         rule._tree = place
-        own, (wanted, *header) = front
-        rule.__dict__.update(zip(_OWN, own, strict=True), wanted=wanted, header=Header(*header))
+        identity, (wanted, *header) = front
+        rule.__dict__.update(zip(_IDENTITY, identity, strict=True), wanted=wanted, header=Header(*header))
         return rule
 
     def __eq__(self, other: object) -> bool:
@@ -67,7 +67,8 @@ class Rule:
 
     @property
     def front(self) -> Front:
-        return getter(_OWN)(self), (self.wanted, *getter(_HEADER)(self.header))
+        """What `from_cache` takes."""
+        return getter(_IDENTITY)(self), (self.wanted, *getter(_HEADER)(self.header))
 
     @property
     def ast(self) -> tree.Rule:

@@ -8,8 +8,8 @@ cheap ones first. Each question is asked only if the rule passed the one before.
 3. May it fire, according to the bytes? `forecast`, which checks the pattern and the conditions for each kind of node in a
    census of the bytes. Types, and then ranks, are followed through the model only if a remaining rule needs them. When no rule
    is left, the model is copied, and neither ONNX is imported nor a graph built.
-4. Does the graph have what it needs? `requirements`: an inventory of operators and element types, including those that other
-   rules may make. A rule whose needs are not in the inventory is not tried anywhere.
+4. Does the graph have what it needs? `requirements`: an inventory of operators, attributes and element types, including those
+   that other rules may make. A rule whose needs are not in the inventory is not tried anywhere.
 
 The others are asked at each node that has the operator of the pattern's root, when the node or a fact about it that the rule
 used has changed:
