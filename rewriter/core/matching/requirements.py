@@ -40,28 +40,31 @@ LARGEST_SEARCHED = 1 << 12
 
 
 class WrittenAttributes:
-    """The attributes that the nodes of an operator have. Each answer is found when it is first needed."""
+    """The attributes that the nodes of an operator have. Each operator is looked at when it is first asked about."""
 
     def __init__(self, nodes: NodesByOperator) -> None:
         self._nodes = nodes
-        self._known: dict[tuple[OpKey, str], bool] = {}
+        self._known: dict[OpKey, tuple[bytes, frozenset[str]]] = {}
 
     def has(self, ops: frozenset[OpKey], name: str) -> bool:
         """Whether a node of one of these operators may have the attribute."""
-        return any(self._of(op, name) for op in (self._nodes.keys if ops is ANY_OPERATOR else ops))
+        written = name.encode()
+        known = map(self._of, self._nodes.keys if ops is ANY_OPERATOR else ops & self._nodes.keys)
+        return any(written in unread or name in names for unread, names in known)
 
-    def _of(self, op: OpKey, name: str) -> bool:
-        found = self._known.get((op, name))
+    def _of(self, op: OpKey) -> tuple[bytes, frozenset[str]]:
+        """The bytes of the nodes whose attributes were not read, which would take longer, and the attributes of the others."""
+        found = self._known.get(op)
         if found is None:
-            found = self._known[op, name] = any(_may_have(node, name, name.encode()) for node in self._nodes.of(op))
+            nodes = self._nodes.of(op)
+            unread = [node.data for node in nodes if _is_searched(node)]
+            names = frozenset(name for node in nodes if not _is_searched(node) for name in node.attrs)
+            found = self._known[op] = b"".join(filter(None, unread)), names
         return found
 
 
-def _may_have(node: gs.Node, name: str, written: bytes) -> bool:
-    """Whether a node may have an attribute; attributes that were not read are not read for this, since that takes longer."""
-    if isinstance(node, Node) and node.is_unread and len(node.data or b"") <= LARGEST_SEARCHED:
-        return written in (node.data or b"")
-    return name in node.attrs
+def _is_searched(node: gs.Node) -> bool:
+    return isinstance(node, Node) and node.is_unread and len(node.data or b"") <= LARGEST_SEARCHED
 
 
 @record(frozen=True, slots=True)
