@@ -304,25 +304,15 @@ class Pairing:
 
     def _equal(self) -> None:
         """Pairs nodes of equal digests. Of several such nodes, it pairs equal names first, then the rest in their order."""
-        there: dict[tuple[bytes, ...], list[int]] = defaultdict(list)
-        for number in range(len(self.other.nodes)):
-            there[self._outputs(self.other, number)].append(number)
-        left = []
-        for number in range(len(self.one.nodes)):
-            alike = there.get(self._outputs(self.one, number), [])
-            same = next((n for n in alike if _names(self.other, n) == _names(self.one, number)), None)
-            if same is not None and self._pair(number, same):
-                alike.remove(same)
-            elif alike:
-                left.append(number)
-        for number in left:
-            alike = there[self._outputs(self.one, number)]
-            if alike:
-                self._pair(number, alike.pop(0))
-
-    @staticmethod
-    def _outputs(side: Side, number: int) -> tuple[bytes, ...]:
-        return tuple(side.digest(name) for name in side.names(number)[1] if name)
+        for key_of in (_named_computation, _computation):
+            there: dict[object, deque[int]] = defaultdict(deque)
+            for number in range(len(self.other.nodes)):
+                if number not in self.back:
+                    there[key_of(self.other, number)].append(number)
+            for number in range(len(self.one.nodes)):
+                alike = there.get(key_of(self.one, number))
+                if alike and number not in self.forth:
+                    self._pair(number, alike.popleft())
 
     def _from_outputs(self) -> None:
         """The makers of outputs of one name, then of one position."""
@@ -387,6 +377,15 @@ class Pairing:
 
 def _names(side: Side, number: int) -> list[str]:
     return [text(name) for name in side.nodes[number].output if name]
+
+
+def _computation(side: Side, number: int) -> object:
+    """Equal for nodes that compute the same from the same."""
+    return key(side.nodes[number]), tuple(side.digest(name) for name in side.names(number)[1] if name)
+
+
+def _named_computation(side: Side, number: int) -> object:
+    return _computation(side, number), tuple(_names(side, number))
 
 
 # The differences of two models, one record each.
