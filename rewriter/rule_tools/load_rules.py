@@ -8,7 +8,7 @@ import json
 import re
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -208,11 +208,16 @@ _loaded: deque[tuple[list[State], RulesAndWarnings]] = deque(maxlen=4)
 """The rule sets that this process loaded last, with the states of the files."""
 
 
-def load_rules(paths: Path | str | Iterable[Path | str] | None = None) -> RuleSet:
+Watch = Callable[[Sequence[SourceText]], Iterable[SourceText]]
+"""Returns the items of a list, and shows meanwhile how many were taken."""
+
+
+def load_rules(paths: Path | str | Iterable[Path | str] | None = None, watch: Watch = iter) -> RuleSet:
     """Reads, parses and checks a rule file or several; folders are searched for `*.rules`. None: the shipped rules.
 
     Rules that were found correct are in the cache (`Library`), and are not parsed and checked again. Files that this process
-    loaded and that have not changed since return the same rules, with everything that was computed for them.
+    loaded and that have not changed since return the same rules, with everything that was computed for them. `watch` gets the
+    files that have to be compiled, which takes some milliseconds for each.
 
     Raises:
         RewriterError: a path does not exist, cannot be read or is too big, or `paths` has another type.
@@ -220,7 +225,7 @@ def load_rules(paths: Path | str | Iterable[Path | str] | None = None) -> RuleSe
     """
     files = find_rule_files(paths)
     libraries = [Library(part) for part in _apart(files, paths)]
-    read = [_read(library) for library in libraries]
+    read = [_read(library, watch) for library in libraries]
     sources = {source.path: source for library in libraries for source in library.sources}
     places = {path: number for number, path in enumerate(dict.fromkeys((*files, *sources)))}
     rules = sorted((rule for part, _ in read for rule in part), key=lambda rule: places[rule.path])
@@ -235,11 +240,11 @@ def load_rules(paths: Path | str | Iterable[Path | str] | None = None) -> RuleSe
     )
 
 
-def _read(library: Library) -> RulesAndWarnings:
+def _read(library: Library, watch: Watch) -> RulesAndWarnings:
     for states, known in _loaded:
         if states == library.states:
             return known
-    found = library.read("checked") or _compiled(library)
+    found = library.read("checked") or _compiled(library, watch)
     if library.is_stable:
         _loaded.append((library.states, found))
     return found
@@ -273,18 +278,20 @@ def read_rules(paths: Iterable[Path | str] | None = None) -> list[Rule]:
     return sorted(found[0], key=lambda rule: rule.code)
 
 
-def _compiled(library: Library) -> RulesAndWarnings:
+def _compiled(library: Library, watch: Watch) -> RulesAndWarnings:
     """Parses and checks each file; rules without errors go into the cache."""
     from rewriter.core.collector import collector_off
 
     with collector_off():
-        rules, found = _parsed(library.texts)
+        rules, found = _parsed(library.texts, watch)
         if all(diagnostic.is_warning for diagnostic in found):
             library.write("checked", rules, found)
     return rules, tuple(found)
 
 
-def _parsed(sources: Sequence[SourceText], *, as_written: bool = False) -> tuple[list[Rule], list[Diagnostic]]:
+def _parsed(
+    sources: Sequence[SourceText], watch: Watch = iter, *, as_written: bool = False
+) -> tuple[list[Rule], list[Diagnostic]]:
     """The rules of all files, and the compiler's findings in each file: only its syntax errors with `as_written`."""
     from rewriter.core.language.parse import parse
     from rewriter.core.language.rule_files import SharedDefines
@@ -292,7 +299,7 @@ def _parsed(sources: Sequence[SourceText], *, as_written: bool = False) -> tuple
     found: list[Diagnostic] = []
     rules: list[Rule] = []
     shared = SharedDefines(sources)
-    for source in sources:
+    for source in watch(sources):
         rule_file, problems = parse(source.text, source.path, shared.of(source.path), as_written=as_written)
         found.extend(problems)
         if not as_written:

@@ -93,7 +93,7 @@ def test_a_process_loads_files_once_while_they_stay_as_they_are(file: Path, monk
 def test_beside_the_shipped_rules_only_others_are_compiled(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = find_rule_files(None)
     rules = load_rules()
-    monkeypatch.setattr("rewriter.rule_tools.load_rules._parsed", lambda texts: compiling(texts, [str(file)]))
+    monkeypatch.setattr("rewriter.rule_tools.load_rules._parsed", lambda texts, watch: compiling(texts, [str(file)]))
     both = load_rules([*shipped, file])
     assert (len(both), both.get("A1")) == (len(rules) + 1, load_rules([file]).get("A1"))
     assert [(warning.code, warning.path) for warning in both.warnings] == [("W402", str(file))]
@@ -131,6 +131,18 @@ def test_warnings_come_from_the_cache(file: Path, monkeypatch: pytest.MonkeyPatc
     assert [warning.code for warning in found.warnings] == ["W402"]
     assert found.warnings == expected.warnings
     assert found.sources.keys() == expected.sources.keys()
+
+
+def test_only_files_that_are_compiled_are_watched(file: Path) -> None:
+    watched: list[str] = []
+
+    def watch(sources: Sequence[SourceText]) -> Sequence[SourceText]:
+        watched.extend(source.path for source in sources)
+        return sources
+
+    for _ in range(2):
+        assert len(load_rules([file], watch)) == 1
+    assert watched == [str(file)]
 
 
 def test_errors_are_not_in_the_cache(file: Path, home: Path) -> None:

@@ -6,16 +6,19 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 
-from rewriter.app.cli.output import print_message, wants_color
+from rewriter.app.cli.output import print_message, tracked, wants_color
 from rewriter.app.configuration import files_at, rule_paths
 from rewriter.core.errors import RewriterError
-from rewriter.core.language.diagnostics import render_all
+from rewriter.core.language.diagnostics import SourceText, render_all
 from rewriter.core.language.rule import Rule
 from rewriter.core.language.rule_files import find_rule_files
 from rewriter.core.language.rules import RuleSet, targets_meant
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.rule_tools.load_rules import read_rules as rules_as_written
 from rewriter.workbench.style import clean
+
+MANY = 100
+"""Rule files whose compilation takes so long that one asks what happens: about half a second."""
 
 
 def read_rules(paths: Sequence[str] | None) -> list[Rule]:
@@ -69,12 +72,17 @@ def load(paths: Sequence[str] | None, *, quiet: bool = False) -> RuleSet:
     Raises:
         RewriterError: rule files are wrong, or have no rule.
     """
-    rules = load_rules(rule_paths(paths))
+    rules = load_rules(rule_paths(paths), _shown)
     if rules.warnings and paths and not quiet:
         print_message(render_all(rules.warnings, rules.sources, wants_color(sys.stderr)))
     if paths and not len(rules):
         raise RewriterError(f"{', '.join(paths)}: there is no rule in it")
     return rules
+
+
+def _shown(files: Sequence[SourceText]) -> Iterable[SourceText]:
+    """The files, with a bar if they are many: the first command after an installation compiles all shipped rules."""
+    return files if len(files) < MANY else tracked(files, len(files), "rule files are compiled once", lambda _: False)
 
 
 def target_names(args: argparse.Namespace) -> list[str]:

@@ -170,7 +170,8 @@ class Half:
             RewriterError: an input has no value.
         """
         infos = free_inputs(self.model.graph)
-        spare = [name for name in values if name not in {info.name for info in infos}]
+        own = {info.name for info in infos}
+        spare = [name for name in values if name not in own]
         found = {}
         for info in infos:
             if info.name in values:
