@@ -114,10 +114,14 @@ _BEGINNING = 256  # bytes that mostly distinguish two initializers
 
 
 class Known:
-    """The initializers of a model by their contents, which are read only if another initializer has the same type."""
+    """The initializers of a model by type, first bytes and contents. The first bytes are read only if another initializer has
+    the same type, and the others only if its first bytes are the same, too.
+    """
 
     def __init__(self, tensors: list[gs.Tensor]) -> None:
-        self._by_type: dict[tuple[Any, ...], list[Constant]] = {}
+        self._keys: set[tuple[object, ...]] = set()
+        self._waiting: dict[tuple[object, ...], list[Constant]] = {}  # by type, or type and first bytes
+        self._equal: dict[tuple[object, ...], dict[str, Constant]] = {}  # by all three, then by name
         self._digests: dict[int, str | None] = {}
         self._files = DataFiles()
         for tensor in tensors:
@@ -125,20 +129,28 @@ class Known:
 
     def add(self, tensor: gs.Tensor) -> None:
         if isinstance(tensor, Constant):
-            self._by_type.setdefault(_type(tensor), []).append(tensor)
+            self._enter((_type(tensor),), tensor)
 
     def like(self, tensor: gs.Tensor) -> Constant | None:
         """An initializer of the same type and contents; of several, one with the same name."""
         if not isinstance(tensor, Constant):
             return None
-        candidates = self._by_type.get(_type(tensor))
-        if not candidates:
-            return None
-        first = self._beginning(tensor)
-        candidates = [other for other in candidates if first is not None and self._beginning(other) == first]
-        wanted = self._digest(tensor) if candidates else None
-        found = [other for other in candidates if wanted is not None and self._digest(other) == wanted]
-        return next((other for other in found if other.name == tensor.name), found[0] if found else None)
+        key: tuple[object, ...] = (_type(tensor),)
+        for finer in (self._beginning, self._digest):
+            if key not in self._keys or (part := finer(tensor)) is None:
+                return None
+            for other in self._waiting.pop(key, ()):
+                self._enter((*key, finer(other)), other)
+            key = (*key, part)
+        found = self._equal.get(key, {})
+        return found.get(tensor.name) or next(iter(found.values()), None)
+
+    def _enter(self, key: tuple[object, ...], tensor: Constant) -> None:
+        self._keys.add(key)
+        if len(key) < 3:
+            self._waiting.setdefault(key, []).append(tensor)
+        else:
+            self._equal.setdefault(key, {}).setdefault(tensor.name, tensor)
 
     def _digest(self, tensor: Constant) -> str | None:
         if id(tensor) not in self._digests:
