@@ -35,6 +35,7 @@ from rewriter.trust.proof.instances.element_types import (
     assign,
     constant,
     hints,
+    near_ends,
     numbers_of,
     source_questions,
 )
@@ -239,7 +240,7 @@ class _InstanceBuilder:
                 continue
             found = schema.attribute(draft.op, draft.domain, draft.version, attr.name)
             try:
-                value = self._settled(attr.value)
+                value = self._settled(attr.value, None if found is None else found.default)
             except Unsettled:
                 continue
             if found is None and self.rule.kind.name != "repair":
@@ -250,11 +251,14 @@ class _InstanceBuilder:
                 closed.add(attr.name)
         draft.closed = frozenset(closed)
 
-    def _settled(self, expr: ast.Expr) -> Any:
+    def _settled(self, expr: ast.Expr, default: Any) -> Any:
         """The value that the pattern or the conditions ask of an attribute. Raises Unsettled when any will do."""
         if isinstance(expr, ast.Name) and expr.id not in self.bound and expr.id not in DTYPES:
             same = self.hints.equal.get(expr.id)
-            if expr.id in self.hints.values:
+            near = near_ends(self.hints.bounds.get(expr.id), default)
+            if near:
+                self.bound[expr.id] = self.dims.pick(near)
+            elif expr.id in self.hints.values:
                 self.bound[expr.id] = self.dims.pick(self.hints.values[expr.id])
             elif same in self.bound and self.dims.chance(0.8):
                 self.bound[expr.id] = self.bound[same]
