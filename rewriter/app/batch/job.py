@@ -520,7 +520,7 @@ def _save(job: Job, target: str, work: Work, outcome: Outcome, result: Product) 
     make_folder(Path(target).parent)
     force = work.writing.replaces(job) or target == job.path
     with stage(outcome.profile, "save"), undisturbed():
-        result.model.save(Path(target), force=force, as_read=not outcome.changed, serialised=result.serialised)
+        result.model.write(Path(target), force=force, as_read=not outcome.changed, serialised=result.serialised)
     outcome.output = target
     _note_files("output", target, result.model, work, outcome)
 
