@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -170,6 +171,12 @@ def test_no_shipped_rule_is_tested_on_few_random_models() -> None:
     current = [locked[rule.code] for rule in rules if rule.code in locked and locked[rule.code].digest == rule.digest]
     assert len(current) > 800
     assert [verdict.rule for verdict in current if verdict.status == TESTED and verdict.samples < MIN_SAMPLES] == []
+
+
+def test_a_constant_that_equals_an_attribute_is_drawn(tmp_path: Path) -> None:
+    text = "rule T23 a <kind: exact>\nmatch { a = Elu<alpha=factor>(x)  y = Mul(a, const k) }\n"
+    verdict = verify_rule(made(tmp_path, f"{text}where all(k == factor)\nrewrite {{ y = Mul(k, a) }}\n"), QUICK)
+    assert (verdict.status, verdict.samples) == (TESTED, 30) and verdict.tried < 150
 
 
 def test_an_attribute_is_drawn_within_the_bounds_of_the_conditions(tmp_path: Path) -> None:
@@ -383,6 +390,19 @@ def test_a_lock_keeps_verdicts(tmp_path: Path) -> None:
     inner = tmp_path / "more" / "b.rules"
     inner.parent.mkdir()
     assert lock_path(inner) == place
+
+
+def test_a_folder_that_vanishes_hides_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    scan = os.scandir
+
+    def vanished(path: str) -> Any:
+        if str(path).rstrip("/").endswith("gone"):
+            raise FileNotFoundError(path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", vanished)
+    assert lock_path(tmp_path) == tmp_path / "verified.lock.json"
 
 
 @pytest.mark.parametrize("code", ["E501", "E502", "E503", "W504"])

@@ -319,13 +319,18 @@ class _InstanceBuilder:
         if term.role[0] == "exactly":
             assert term.dims is not None
             term.value = np.asarray(term.dims[0]).astype(kind).reshape(shape)
-        elif term.name in self.hints.contents and self.dims.chance(0.7):
-            term.value = np.full(shape, self.hints.contents[term.name]).astype(kind)
+        elif (known := self._known_contents(term.name)) is not None and self.dims.chance(0.7):
+            term.value = np.full(shape, known).astype(kind)
         else:
             if min(shape, default=0) < 0 or math.prod(shape) > MOST_ELEMENTS:
                 raise Rejected("no such shape")
             term.value = self._contents(term, shape)
         term.constant = True
+
+    def _known_contents(self, name: str) -> Any:
+        """What the conditions say that a constant holds: a number of the rule, or an attribute that has its value by now."""
+        other = self.bound.get(self.hints.same.get(name, ""))
+        return self.hints.contents.get(name, other if isinstance(other, int | float) else None)
 
     def _contents(self, term: Term, shape: tuple[int, ...]) -> Array:
         """Mostly tame numbers; some are numbers from the rule, or lie near the limits of the type."""
