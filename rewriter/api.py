@@ -12,7 +12,7 @@ from rewriter.app.chosen_rules import Rules, Texts, chosen_rules
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import run_on_graph
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, for_python
 from rewriter.core.framework.source_info import SourceInfo
 from rewriter.core.graph.any_model import AnyModel, as_source
 from rewriter.core.graph.model import Model
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rewriter.workbench.surgery.opened import Opened
 
 
+@for_python
 def rewrite(
     graph: gs.Graph,
     rules: Rules = None,
@@ -44,7 +45,7 @@ def rewrite(
     Args:
         graph: the graph of a `Model`, or any other graphsurgeon graph. Of a `gs.Function` only the function itself is
             rewritten, not the functions that it calls.
-        rules: from `load_rules()`, or rule files by path; None means the shipped rules.
+        rules: from `load_rules()`, or rule files by path; None means the shipped rules, and an empty list no rules.
         select, ignore, target, guess: as for `fix`. Without them the rules run that run by default.
         source: the framework's own file, or the information that was read from it.
         settings: parameter values by (code, name).
@@ -71,6 +72,7 @@ def _source(source: SourceInfo | Path | str | None) -> SourceInfo | None:
     return source if source is None or isinstance(source, SourceInfo) else load_source(source)
 
 
+@for_python
 def extract(
     model: AnyModel,
     to: Sequence[str] = (),
@@ -102,6 +104,7 @@ def extract(
     return _saved(done.model, output, force)
 
 
+@for_python
 def split(
     model: AnyModel,
     *,
@@ -133,6 +136,7 @@ def split(
     return [part.model for part in done.parts]
 
 
+@for_python
 def merge(
     *models: AnyModel,
     maps: Sequence[str] = (),
@@ -154,6 +158,7 @@ def merge(
     return _saved(merged(list(map(_opened, models)), plan, checks).model, output, force)
 
 
+@for_python
 def edit(
     model: AnyModel,
     *edits: tuple[str, str],
@@ -170,6 +175,7 @@ def edit(
     return _saved(edited(_opened(model), edits, with_children=with_children, checks=checks).model, output, force)
 
 
+@for_python
 def opset(
     model: AnyModel,
     version: int,
@@ -190,6 +196,7 @@ def opset(
     return _saved(reversioned(_opened(model), version, ir_version, restamp=restamp, checks=checks).model, output, force)
 
 
+@for_python
 def convert(
     model: AnyModel,
     dtype: str | None = None,

@@ -12,6 +12,7 @@ import onnx_graphsurgeon as gs
 import pytest
 
 import rewriter
+from rewriter.core.errors import for_python
 
 MODELS = Path(__file__).parent / "models"
 
@@ -165,6 +166,57 @@ def test_fix_overwrites_only_by_force(tmp_path: Path) -> None:
         rewriter.fix(path, inputs="some.npz")
     with pytest.raises(rewriter.RewriterError):
         rewriter.fix(tmp_path / "none.onnx")
+
+
+def test_an_empty_list_means_no_rules() -> None:
+    path = MODELS / "mxnet-1.3.1-fully-connected.onnx"
+    for function in (rewriter.fix, rewriter.optimize, rewriter.check):
+        assert function(path, rules=[], runtime="no").counts == {}
+    assert rewriter.fix(path, rules=None, runtime="no").counts == {"MX001": 1}
+    assert not rewriter.rewrite(rewriter.load(path).graph, []).changed
+    with pytest.raises(rewriter.RewriterError, match="there is no rule 'MX001'"):
+        rewriter.why("MX001", path, rules=[])
+
+
+CHAIN = """<ir_version: 8, opset_import: ["": 17]>
+  g (float[1,3] x, int64[3] i) => (float[1,3] y) { [a] b = Relu(x)  [c] m = Cast<to=1>(i)  [d] y = Add(b, m) }"""
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda net: rewriter.fix(net, net), "force=True overwrites it"),
+        (lambda net: rewriter.fix(net, net.with_name("there.onnx")), "exists; force=True overwrites it"),
+        (lambda net: rewriter.check(net).save(net), "exists; force=True overwrites it"),
+        (lambda net: rewriter.load(net).save(net), "exists; force=True overwrites it"),
+        (lambda net: rewriter.edit(net, ("rename", "x=z"), output=net), "exists; force=True overwrites it"),
+        (lambda net: rewriter.optimize(net, static={"z": (1, 2)}), "static z: the model has no such input"),
+        (lambda net: rewriter.extract(net, "y", "b"), "not among from_; name them, or use auto_inputs=True"),
+        (lambda net: rewriter.merge(net, net, maps=["y=q"]), "maps y=q: no model has an input 'q'"),
+        (lambda net: rewriter.edit(net, ("drop", "c")), 'use ("replace", ...) or with_children=True'),
+        (lambda net: rewriter.opset(net, 11, ir_version=3), "ir_version 3: what the model has"),
+    ],
+)
+def test_errors_name_parameters(tmp_path: Path, call: Callable[[Path], object], words: str) -> None:
+    net = tmp_path / "net.onnx"
+    for path in (net, tmp_path / "there.onnx"):
+        onnx.save(onnx.parser.parse_model(CHAIN), path)
+    with pytest.raises(rewriter.RewriterError) as found:
+        call(net)
+    assert words in str(found.value) and "--" not in str(found.value)
+
+
+def test_errors_name_parameters_whatever_is_said_about_an_option() -> None:
+    def function(*edits: str, runtime: str = "auto", max_size: int | None = None, beside: bool = False) -> None:
+        raise rewriter.RewriterError(
+            "--max-size: a; use --beside, or --runtime no; --shape sets it; `rewriter why --runtime no`; a--b; --runtime: c"
+        )
+
+    with pytest.raises(rewriter.RewriterError) as found:
+        for_python(function)()
+    assert str(found.value) == (
+        'max_size: a; use beside=True, or runtime="no"; ("shape", ...) sets it; `rewriter why --runtime no`; a--b; runtime: c'
+    )
 
 
 POOL = MODELS / "pytorch-2.13-max-pool-of-an-image" / "model.onnx"

@@ -36,12 +36,17 @@ def chosen_rules(rules: Rules, select: Texts, ignore: Texts, target: Texts, *, g
 
 
 def loaded_rules(rules: Rules) -> RuleSet:
-    """The rules of an argument. Raises RewriterError if a path names no rule file, or a rule file is wrong."""
+    """The rules of an argument: None means the shipped rules, and an empty list no rules.
+
+    Raises:
+        RewriterError: a path names no rule file, or a rule file is wrong.
+    """
     if isinstance(rules, RuleSet):
         return rules
     if rules is None:
         return load_rules()
-    return load_rules(rule_paths(_paths(rules)))
+    paths = _paths(rules)
+    return load_rules(rule_paths(paths)) if paths else RuleSet()
 
 
 def _paths(rules: Rules) -> list[str]:

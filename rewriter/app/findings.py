@@ -13,7 +13,7 @@ from rewriter.app.report.svg import firing_picture, picture_text, view_picture
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.firing_audit import SnapshotTaker, Weights
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, for_python
 from rewriter.core.graph.any_model import AnyModel, StrPath, as_file
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model, load
@@ -55,6 +55,7 @@ class Finding(Generic[Found]):
         return f"<pre>{escape(str(self))}</pre>"
 
 
+@for_python
 def why(
     rule: str,
     model: AnyModel,
@@ -117,6 +118,7 @@ def explained(
     return explain(context, rule, node, replay), str(context.exporter), list(notes)
 
 
+@for_python
 def diff(before: AnyModel, after: AnyModel) -> Finding[list[Difference]]:
     """Compares the computation of two models, as `rewriter diff` does. `found` is empty if they are equal.
 
@@ -131,6 +133,7 @@ def diff(before: AnyModel, after: AnyModel) -> Finding[list[Difference]]:
     return Finding(found, comparison(*names, found))
 
 
+@for_python
 def compare(
     before: AnyModel,
     after: AnyModel,

@@ -1,6 +1,16 @@
-"""The one exception that means "the input is bad": any part may raise it, and only the command line decides what to print."""
+"""The one exception that means "the input is bad": any part may raise it, and only the command line decides what to print.
+
+Its messages name options of the command line. Python's functions name their parameters instead.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class RewriterError(Exception):
@@ -16,3 +26,50 @@ def reason(error: Exception) -> str:
 def install(extra: str) -> str:
     """How to install an optional part, for messages. `rewriter` on PyPI is not this package, so a clone is named."""
     return f"pip install '.[{extra}]' in a clone of rewriter"
+
+
+_PARAMETERS = {
+    "extend": "rules", "from": "from_", "ir": "ir_version", "map": "maps", "memory-limit": "limits", "prefix": "prefixes",
+    "rule": "rules", "set": "settings", "time-limit": "limits", "type": "types",
+}  # fmt: skip
+"""Options whose parameters have other names."""
+_SHARED = {"force": False, "runtime": "auto", "stamp": True}
+"""The parameters behind the `**options` of a function, with their defaults."""
+
+
+def for_python(function: Callable[P, R]) -> Callable[P, R]:
+    """A function of the Python interface. The messages of its errors name its parameters in place of the command's options."""
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except RewriterError as error:
+            error.args = tuple(_in_python(part, function) if isinstance(part, str) else part for part in error.args)
+            raise
+
+    return called
+
+
+def _in_python(text: str, function: Callable[..., Any]) -> str:
+    """A message with the parameters of a function: `--force` becomes `force=True`. Commands in backticks stay."""
+    import re
+    from inspect import Parameter, signature
+
+    known = signature(function).parameters
+    defaults = {name: parameter.default for name, parameter in known.items()}
+    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known.values()):
+        defaults |= _SHARED
+
+    def renamed(found: re.Match[str]) -> str:
+        option, word = found["option"], found["word"]
+        if option is None:
+            return found[0]
+        name = _PARAMETERS.get(option, option.replace("-", "_"))
+        if name not in defaults:
+            return f'("{option}", ...){word or ""}' if "edits" in known else found[0]
+        if isinstance(defaults[name], bool):
+            return f"{name}=True{word or ''}"
+        return f'{name}="{word.strip()}"' if word and name in ("runtime", "target") else f"{name}{word or ''}"
+
+    return re.sub(r"`[^`]*`|(?<![\w-])--(?P<option>[a-z]+(?:-[a-z]+)*)(?P<word> \w+)?", renamed, text)

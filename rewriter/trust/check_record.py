@@ -25,7 +25,7 @@ from rewriter.core.graph.message_text import graphs_by_path
 from rewriter.core.graph.metadata import HISTORY
 from rewriter.core.graph.model import Model, load
 from rewriter.core.graph.objects import rules_of
-from rewriter.core.graph.tidy import drop_stale_training, fix_shapes, named_by_training, tidy
+from rewriter.core.graph.tidy import drop_stale_training, fix_shapes, named_by_training, remove_dead_nodes, tidy
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Firing, Log
 from rewriter.core.onnxfile.files import read_bytes
@@ -211,6 +211,8 @@ def replay(model: Model, run: RecordedRun, known: RuleSet, source: SourceInfo | 
     if run.constant_inputs is not None:
         model.constant_inputs = "yes" if run.constant_inputs else "no"
     fix_shapes(model.graph, run.static)
+    if run.tidy:
+        remove_dead_nodes(model.graph)
     log = run_rules(
         model.graph,
         fired_only(rules, frozenset(run.rules)),

@@ -11,6 +11,7 @@ import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -169,8 +170,6 @@ def _parsed(error: Exception) -> str:
 
 def _check_whole(model: onnx.ModelProto) -> None:
     """A rule leaves unreadable parts alone, so a test of this on an incomplete model proves nothing."""
-    if not model.opset_import:
-        raise FailedTest('the test\'s model imports no operators; write <ir_version: 8, opset_import: ["": 13]> before it')
     graph = model.graph
     ports = (*graph.input, *graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
     known = {one.name for one in ports}.union(("",), *(node.output for node in graph.node))
@@ -181,8 +180,10 @@ def _check_whole(model: onnx.ModelProto) -> None:
 
 def _try(rule: Rule, test: ast.Test, known: Iterable[Rule]) -> None:
     """Raises RewriterError, mostly FailedTest, when the test fails."""
-    rules = RuleSet((rule, *_beside(rule, test, known)))
+    rules = RuleSet((rule, *_beside(rule, test.beside, known)))
     before = read_model(test.before)
+    if not before.opset_import and "opset_import" not in test.before:
+        raise FailedTest('the test\'s model imports no operators; write <ir_version: 8, opset_import: ["": 13]> before it')
     _check_whole(before)
     model = Model.from_proto(before)
     source = None if test.source is None else parse_source(test.source, "source of the test")
@@ -238,9 +239,21 @@ def _left_imports(before: onnx.ModelProto, wanted: onnx.ModelProto, result: onnx
         yield f'the import of "{domain}" stays, as all imports do; write it in the expected model, too'
 
 
-def _beside(rule: Rule, test: ast.Test, known: Iterable[Rule]) -> Iterator[Rule]:
-    """The rules that the test runs in addition to this one. Raises RewriterError."""
-    missing = [code for code in dict.fromkeys(test.beside) if code != rule.code]
+@lru_cache(maxsize=64)
+def companions(rule: Rule) -> tuple[Rule, ...]:
+    """The rules that all positive tests of a rule run in addition to it, if its promise is about their common result.
+
+    A repair can leave a rest for other repairs, and no runtime loads what it returns alone. An `exact` rule keeps its promise
+    alone.
+    """
+    positive = [set(test.beside) for test in rule.ast.tests if test.after is not None]
+    common = set.intersection(*positive) if positive and rule.kind.name in ("repair", "interface") else set()
+    return tuple(_beside(rule, sorted(common), ()))
+
+
+def _beside(rule: Rule, codes: Iterable[str], known: Iterable[Rule]) -> Iterator[Rule]:
+    """The rules of these codes, which a test runs in addition to its own. Raises RewriterError."""
+    missing = [code for code in dict.fromkeys(codes) if code != rule.code]
     places: list[Callable[[], Iterable[Rule]]] = [lambda: known, lambda: load_rules([Path(rule.path).parent]), load_rules]
     for place in places if missing else ():
         with suppress(RewriterError):  # other files there may be wrong

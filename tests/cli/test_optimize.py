@@ -64,6 +64,24 @@ def test_equal_nodes_are_merged_when_nothing_else_fires(call: Call, tmp_path: Pa
     assert sorted(ops(tmp_path / "once.onnx")) == ["Conv", "Conv", "Exp", "Neg", "Relu"]
 
 
+def test_dead_readers_block_no_rule(call: Call, tmp_path: Path) -> None:
+    """A BatchNormalization is folded into a Conv that only it reads, and nodes that nothing uses do not count."""
+    text = """<ir_version: 8, opset_import: ["": 13]>
+      g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}, float[2] s = {1, 2}, float[2] b = {1, 2}> {
+        p = Conv(x, w)  dead = Neg(p)  deader = Relu(dead)  y = BatchNormalization(p, s, b, b, s)
+      }"""
+    path, once, again = (tmp_path / name for name in ("net.onnx", "once.onnx", "again.onnx"))
+    onnx.save(onnx.parser.parse_model(text), path)
+    assert "tidied: 2 nodes" in call("optimize", path, "-o", once).out
+    assert ops(once) == ["Conv"]
+    assert call("audit", path, once).code == 0
+    assert "unchanged" in call("optimize", once, "-o", again).out
+    assert call("optimize", path, "-o", again, "--no-tidy", "--force").code == 0
+    assert ops(again) == ["Conv", "Neg", "Relu", "BatchNormalization"]
+    assert call("fix", path, "-o", again, "--force").code == 0
+    assert again.read_bytes() == path.read_bytes()
+
+
 def test_what_is_left_and_what_did_it(call: Call, model: Path) -> None:
     done = call("optimize", model)
     result = model.with_name("net.optimized.onnx")

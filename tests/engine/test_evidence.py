@@ -128,3 +128,16 @@ def test_a_question_follows_from_what_really_fires(tmp_path: Path) -> None:
     (tmp_path / "my.rules").write_text(RULES + guess)
     selected = load_rules([tmp_path]).select()
     assert run(graph("y = Relu(x)", "double"), selected, Knowledge(has_kernel=lambda model: True), keep=False).questions == []
+
+
+def test_a_guess_is_no_question_where_a_rule_that_comes_before_it_fires(tmp_path: Path) -> None:
+    """The Cast comes before the Relu, and its rule would be tried first."""
+    guess = 'rule TST005 cast <kind: repair, evidence: guess, question: "a Cast?">\nmatch { [n] c = Cast<to=1>(x) }\n'
+    guess += "rewrite { n.to = double }\n\n"
+    certain = "rule TST006 relu <kind: repair, evidence: refused, {}>\nmatch {{ y = Relu(c)  c = Cast<to=1>(x) }}\n"
+    certain += "rewrite {{ y = Elu(c) }}\n"
+    for order, asked in (("before: TST005", ["z"]), ("severity: error", ["c", "z"])):
+        (tmp_path / "my.rules").write_text(guess + certain.format(order))
+        selected = load_rules([tmp_path]).select()
+        log = run(graph("[c] c = Cast<to=1>(x)  y = Relu(c)  [z] z = Cast<to=1>(y)"), selected, keep=False)
+        assert log.counts == {"TST006": 1} and [question.root for question in log.questions] == asked

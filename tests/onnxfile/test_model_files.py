@@ -122,7 +122,7 @@ def test_a_file_that_changed_meanwhile_is_not_copied(path: Path, tmp_path: Path)
 def test_an_existing_file_is_overwritten_only_with_force(path: Path, tmp_path: Path) -> None:
     model = load(path)
     (tmp_path / "out.onnx").write_bytes(b"precious")
-    with pytest.raises(RewriterError, match="exists; --force overwrites it"):
+    with pytest.raises(RewriterError, match="exists; force=True overwrites it"):
         model.save(tmp_path / "out.onnx")
     assert (tmp_path / "out.onnx").read_bytes() == b"precious"
     model.save(tmp_path / "out.onnx", force=True)

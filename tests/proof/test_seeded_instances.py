@@ -53,6 +53,8 @@ def samples(rule: Rule, number: int) -> int:
         ("TGT046", 8),  # lengths that are products of others follow
         ("SURG011", 4),  # dimensions with a name have the length that the model needs
         ("OP040", 40),  # an operator that is unknown before the repair reads lengths
+        ("PD025", 12),  # places in a batch are below its length
+        ("TF178", 15),  # scales decide lengths and stay
     ],
 )
 def test_many_variations_of_a_test_are_samples(shipped: RuleSet, code: str, least: int) -> None:

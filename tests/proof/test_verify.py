@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -22,7 +23,7 @@ from rewriter.trust.proof.oracles import ORACLES, Refusal
 from rewriter.trust.proof.rules import verify_rule as verifying
 from rewriter.trust.proof.rules.trial import VOID, WRONG, attempt
 from rewriter.trust.proof.rules.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED, lock_path, read_lock, write_lock
-from rewriter.trust.proof.rules.verify_rule import VerifyPlan, examine, exports, verify_all, verify_rule
+from rewriter.trust.proof.rules.verify_rule import MIN_SAMPLES, VerifyPlan, examine, exports, verify_all, verify_rule
 
 MODELS = Path(__file__).parent.parent / "models"
 QUICK = VerifyPlan(samples=30, seconds=60)
@@ -112,6 +113,84 @@ def test_a_repair_is_refused_before_and_accepted_after() -> None:
     assert rule is not None
     verdict = verify_rule(rule, QUICK)
     assert verdict.status == TESTED and verdict.counts == {"repaired": 30}
+
+
+CHAIN = """
+rule T20 first-half <kind: repair, evidence: refused>
+match { y = com.acme.First(x) }
+rewrite { y = com.acme.Second(x) }
+
+test "one unknown operator becomes another" with T21 ~~~
+  <ir_version: 8, opset_import: ["": 13, "com.acme": 1]>
+  g (float[2,3] x) => (float[2,3] y) { y = com.acme.First(x) }
+~~~ becomes ~~~
+  <ir_version: 8, opset_import: ["": 13, "com.acme": 1]>
+  g (float[2,3] x) => (float[2,3] y) { y = Neg(x) }
+~~~
+
+rule T21 second-half <kind: repair, evidence: refused>
+match { y = com.acme.Second(x) }
+rewrite { y = Neg(x) }
+"""
+
+
+def test_a_repair_that_leaves_a_rest_is_verified_with_the_rules_of_its_tests(tmp_path: Path) -> None:
+    path = tmp_path / "a.rules"
+    path.write_text(CHAIN)
+    whole = verify_rule(load_rules([path]).rules[0], QUICK)
+    assert (whole.status, whole.samples, whole.why) == (TESTED, 30, "30 rejected and then loaded")
+    path.write_text(CHAIN.replace("with T21 ", "").replace("y = Neg(x) }\n~~~", "y = com.acme.Second(x) }\n~~~"))
+    half = verify_rule(load_rules([path]).rules[0], QUICK)
+    assert (half.status, half.samples) == (UNVERIFIED, 0)
+
+
+def test_a_change_of_the_interface_can_make_a_model_load() -> None:
+    rule = load_rules(None).get("CB003")
+    assert rule is not None
+    verdict = verify_rule(rule, QUICK)
+    assert (verdict.status, verdict.why) == (TESTED, "30 rejected and then loaded")
+
+
+def test_a_rule_for_models_that_fail_when_they_run_is_compared_with_the_reference() -> None:
+    """ONNX Runtime loads Attention with a mask of one row and does not run it."""
+    rule = load_rules(None).get("PT082")
+    assert rule is not None
+    verdict = verify_rule(rule, replace(QUICK, negatives=False))
+    assert (verdict.status, verdict.samples) == (TESTED, 30) and verdict.tried < 120
+
+
+def test_a_rule_with_few_random_models_is_not_tested(tmp_path: Path) -> None:
+    text = GAMMA.replace("rewrite", 'where name(n) == "odd"\nrewrite').format(key="")
+    verdict = verify_rule(made(tmp_path, text), QUICK, ["an-export"])
+    why = "fewer than 20 random models; 0 rejected and then loaded; 1 recorded export repaired"
+    assert (verdict.status, verdict.samples, verdict.why, verdict.acceptable) == (UNVERIFIED, 0, why, False)
+
+
+def test_no_shipped_rule_is_tested_on_few_random_models() -> None:
+    rules, locked = load_rules(None), read_lock(lock_path(Path(load_rules(None).rules[0].path)))
+    current = [locked[rule.code] for rule in rules if rule.code in locked and locked[rule.code].digest == rule.digest]
+    assert len(current) > 800
+    assert [verdict.rule for verdict in current if verdict.status == TESTED and verdict.samples < MIN_SAMPLES] == []
+
+
+def test_a_constant_that_equals_an_attribute_is_drawn(tmp_path: Path) -> None:
+    text = "rule T23 a <kind: exact>\nmatch { a = Elu<alpha=factor>(x)  y = Mul(a, const k) }\n"
+    verdict = verify_rule(made(tmp_path, f"{text}where all(k == factor)\nrewrite {{ y = Mul(k, a) }}\n"), QUICK)
+    assert (verdict.status, verdict.samples) == (TESTED, 30) and verdict.tried < 150
+
+
+def test_an_attribute_is_drawn_within_the_bounds_of_the_conditions(tmp_path: Path) -> None:
+    text = "rule T22 a <kind: exact, opset: 16..>\nmatch {{ y = RoiAlign<sampling_ratio=n>(x, regions, images) }}\n"
+    text += "where n {}\nrewrite {{ y = RoiAlign(x, regions, images) }}\n"
+
+    def written(condition: str) -> set[int]:
+        stream = islice(Stream(made(tmp_path, text.format(condition)), 0), 60)
+        nodes = [instance.model.graph.node[0] for _, instance in stream if instance is not None]
+        return {attribute.i for node in nodes for attribute in node.attribute if attribute.name == "sampling_ratio"}
+
+    assert written("< 0") == {-1, -2}
+    assert written("> 3") == {4, 5}
+    assert written("< 9") <= {0, 1}  # the default is within
 
 
 TOP_K = """
@@ -311,6 +390,19 @@ def test_a_lock_keeps_verdicts(tmp_path: Path) -> None:
     inner = tmp_path / "more" / "b.rules"
     inner.parent.mkdir()
     assert lock_path(inner) == place
+
+
+def test_a_folder_that_vanishes_hides_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    scan = os.scandir
+
+    def vanished(path: str) -> Any:
+        if str(path).rstrip("/").endswith("gone"):
+            raise FileNotFoundError(path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", vanished)
+    assert lock_path(tmp_path) == tmp_path / "verified.lock.json"
 
 
 @pytest.mark.parametrize("code", ["E501", "E502", "E503", "W504"])

@@ -220,3 +220,14 @@ def test_a_loop_without_a_count_or_a_condition_is_converted(tmp_path: Path, oper
     assert [entry.version for entry in made.opset_import] == [version]
     x = np.ones(2, np.float32)
     assert texts.ran(tmp_path / "out.onnx", {"x": x})["y"].tolist() == texts.ran(net, {"x": x})["y"].tolist()
+
+
+@pytest.mark.parametrize("shape, axis", [("N,4,0", 1), ("0,3,4", 0), ("N,0,4", 1), ("0,3", 1)])
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Hardmax"])
+def test_a_tensor_without_elements_stays_one(tmp_path: Path, op: str, shape: str, axis: int) -> None:
+    """Reshape reads a length of 0 as the length of another tensor's axis."""
+    text = f'<ir_version: 8, opset_import: ["": 10]> g (float[{shape}] x) => (float[{shape}] y) {{ y = {op}<axis={axis}>(x) }}'
+    net = texts.written(tmp_path, text)
+    rewriter.opset(net, 17, output=tmp_path / "out.onnx")
+    x = np.zeros([2 if length == "N" else int(length) for length in shape.split(",")], np.float32)
+    assert texts.ran(tmp_path / "out.onnx", {"x": x})["y"].shape == texts.ran(net, {"x": x})["y"].shape == x.shape

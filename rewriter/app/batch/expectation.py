@@ -121,7 +121,7 @@ class Expectation:
 
         with temporary_folder() as folder:
             try:
-                right.save(folder / "model.onnx")
+                right.write(folder / "model.onnx")
                 found = compare_models(
                     Path(self._path),
                     folder / "model.onnx",

@@ -329,6 +329,7 @@ def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast
     """Runs the rules on this model, which is edited. `forecast` is valid for a model that is as it was read."""
     from rewriter.core.conditions.recorded_graph import Knowledge
     from rewriter.core.engine.run import Hooks, run
+    from rewriter.core.graph.tidy import remove_dead_nodes
     from rewriter.trust.proof.judges import has_kernel
     from rewriter.trust.proof.models.guard import ReplayedRun
 
@@ -336,6 +337,8 @@ def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast
     if plan is not None and plan.firings == 0:
         return ReplayedRun(model, Log(notes=list(subject.messages)))
     chooser = _chooser(rewriting)
+    with stage(profile, "tidy"):
+        dead = remove_dead_nodes(model.graph) if rewriting.tidy and (plan is None or plan.sweeps) else 0
     log = run(
         model.graph,
         _rules_of(rewriting.rules, plan),
@@ -350,7 +353,7 @@ def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast
             None if chooser is None else chooser.permit,
             profile if plan is None else None,
         ),
-        forecast=forecast,
+        forecast=None if dead else forecast,
     )
     late = next((stop for stop in log.stops if stop.kind == "Time"), None)
     if late is not None and rewriting.keep and not rewriting.keep_partial:
@@ -358,7 +361,7 @@ def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast
     log.notes[:0] = subject.messages
     log.suppressed = [] if chooser is None else chooser.found
     with stage(profile, "tidy"):
-        tidied = _tidy(model, log) if rewriting.tidy and (plan is None or plan.tidies) else 0
+        tidied = _tidy(model, log, dead) if rewriting.tidy and (plan is None or plan.tidies) else dead
     if (log.changed or tidied) and model.training_info:
         from rewriter.core.graph.tidy import drop_stale_training
 
@@ -403,13 +406,15 @@ def _chooser(rewriting: Rewriting) -> Chooser | Suppressor | None:
     return Suppressor(rewriting.suppress)
 
 
-def _tidy(model: Model, log: Log) -> int:
+def _tidy(model: Model, log: Log, dead: int) -> int:
+    """Removes unused parts and notes how many, `dead` nodes before the run included."""
     from rewriter.core.graph.tidy import named_by_training, tidy
 
     found = tidy(model.graph, named_by_training(model.training_info))
-    total = found.nodes + found.initializers + found.imports
+    nodes = dead + found.nodes
+    total = nodes + found.initializers + found.imports
     if total:
-        log.notes.append(f"tidied: {found.nodes} nodes, {found.initializers} initializers, {found.imports} imports removed")
+        log.notes.append(f"tidied: {nodes} nodes, {found.initializers} initializers, {found.imports} imports removed")
     return total
 
 
@@ -515,7 +520,7 @@ def _save(job: Job, target: str, work: Work, outcome: Outcome, result: Product) 
     make_folder(Path(target).parent)
     force = work.writing.replaces(job) or target == job.path
     with stage(outcome.profile, "save"), undisturbed():
-        result.model.save(Path(target), force=force, as_read=not outcome.changed, serialised=result.serialised)
+        result.model.write(Path(target), force=force, as_read=not outcome.changed, serialised=result.serialised)
     outcome.output = target
     _note_files("output", target, result.model, work, outcome)
 

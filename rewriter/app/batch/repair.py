@@ -19,7 +19,7 @@ from rewriter.app.chosen_rules import Rules, Texts, chosen_rules
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import run_on_graph
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, for_python
 from rewriter.core.graph.any_model import AnyModel, StrPath, as_file
 from rewriter.core.graph.model import Model, load
 from rewriter.core.isolation.budget import Budget, budgeted
@@ -107,6 +107,7 @@ class Result:
             self._model = load(self.path)
         return self._model
 
+    @for_python
     def save(self, path: StrPath, *, force: bool = False) -> None:
         """Writes the result as the command does.
 
@@ -140,6 +141,7 @@ class Result:
         return f"<Result {self.path}: {'; '.join(parts)}>"
 
 
+@for_python
 def fix(
     model: AnyModel,
     output: StrPath | None = None,
@@ -167,7 +169,7 @@ def fix(
             `torch.onnx.export(..., dynamo=True)`. The model is not changed; the result is a copy.
         output: the file to write. With None nothing is written; use `Result.model`.
         rules: from `load_rules()`, or rule files and folders by path ("shipped" names the shipped rules). None means the
-            shipped rules.
+            shipped rules, and an empty list no rules.
         select, ignore: codes or prefixes of codes, as for `--select` and `--ignore`: "PT030", "MX,TF" or
             ["DEFAULT", "OPTIMIZE"].
         target: names of consumers, as for `--target`: "tensorrt".
@@ -208,6 +210,7 @@ def fix(
     return _done(model, output, work)
 
 
+@for_python
 def optimize(
     model: AnyModel,
     output: StrPath | None = None,
@@ -251,6 +254,7 @@ def optimize(
     return _done(model, output, work)
 
 
+@for_python
 def check(
     model: AnyModel,
     rules: Rules = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from rewriter.core.facts.facts import Facts
 from rewriter.core.framework.exporter import exporter_of, suited
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.log import Log, Profile, Question, stage
+from rewriter.core.log import Firing, Log, Profile, Question, stage
 from rewriter.core.record import record, replace
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def run(
             whole = Run(context, rules, limits, attempt, veto=veto, permit=hooks.permit, profile=profile, auditor=auditor)
             log = whole.execute(keep=keep)
         if not keep and rules.questions:
-            log.questions = questions(Context(index, known), rules, limits)
+            log.questions = questions(Context(index, known), rules, limits, log.firings)
         return log
 
 
@@ -164,12 +164,20 @@ def _first_look(
     return None if look.would_fire or log.blocked or log.stops else log
 
 
-def questions(context: Context, rules: RuleSet, limits: Limits) -> list[Question]:
+def questions(context: Context, rules: RuleSet, limits: Limits, firings: Sequence[Firing]) -> list[Question]:
     """The places where repairs with `evidence: guess` would match after the other rules have fired. The graph is left as it
     was.
 
-    Both kinds of rules run together, since defects that the other rules repair are no question any more.
+    Both kinds of rules run together, since defects that the other rules repair are no question any more. Nor are places where
+    one of `firings`, of the other rules alone, matched a node, if its rule comes before the guess.
     """
+    settled = {
+        (later, one.place, name)
+        for one in firings
+        if (rule := rules.get(one.rule)) is not None
+        for later in rule.before
+        for name in one.matched
+    }
     rules_by_code = {rule.code: rule for rule in rules.questions}
     if not suited(replace(rules, rules=rules.questions), context.subject)[0]:
         return []
@@ -185,7 +193,7 @@ def questions(context: Context, rules: RuleSet, limits: Limits) -> list[Question
             rules_by_code[one.rule].header.question or f"{one.title} Is it so here?",
         )
         for one in log.firings
-        if one.rule in rules_by_code
+        if one.rule in rules_by_code and settled.isdisjoint((one.rule, one.place, name) for name in one.matched)
     ]
 
 

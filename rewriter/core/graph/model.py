@@ -23,7 +23,7 @@ import onnx_graphsurgeon as gs
 from google.protobuf.message import Error as ProtobufError  # type: ignore[import-untyped]
 
 from rewriter.core.collector import collector_off
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, for_python
 from rewriter.core.framework.exporter import LISTING_EXPORTERS, detect
 from rewriter.core.graph.load import build
 from rewriter.core.graph.objects import Constant, Graph, Origin
@@ -213,7 +213,7 @@ class Model:
         """The device configurations that nodes refer to. They are written as they were read."""
         return self._raw.configuration
 
-    def save(
+    def write(
         self, path: str | os.PathLike[str], *, force: bool = False, as_read: bool = False, serialised: bytes | None = None
     ) -> None:
         """Writes the model, at once or not at all. An unedited model is written byte for byte as it was read.
@@ -240,6 +240,8 @@ class Model:
         if self.folder is not None and external_data.may_refer(data):
             external_data.copy_data_files(onnx.ModelProto.FromString(data), self.folder, target.parent, force)
         write_file(target, lambda descriptor: self._fill(descriptor, pieces), force)
+
+    save = for_python(write)  # for callers from Python: commands use `write`, whose errors name their options
 
     # --- inside ------------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-"""Steps before and after the rules: fixed shapes before them, `--tidy` and the removal of stale training information after
-them.
+"""Steps before and after the rules: fixed shapes before them, `--tidy` around them, the removal of stale training information
+after them.
 """
 
 from __future__ import annotations
@@ -33,20 +33,28 @@ def tidy(graph: gs.Graph, keep: Collection[str] = ()) -> Tidied:
     """Removes dead nodes, unused initializers and unused opset imports of a graph and of all graphs inside it; initializers of
     these names stay, and those that annotations of quantization name.
     """
-    index = GraphIndex(graph)
     if not graph.outputs:  # without outputs, all nodes would seem unused
         return Tidied(0, 0, 0)
-    nodes = _dead_nodes(index)
-    index.finish()
+    nodes, index = _without_dead_nodes(graph)
     initializers = sum(_unused_initializers(scope, index, keep) for scope in index.scopes)
     return Tidied(nodes, initializers, drop_imports(index))
 
 
-def _dead_nodes(index: GraphIndex) -> int:
+def remove_dead_nodes(graph: gs.Graph) -> int:
+    """Removes the nodes that nothing uses, before rules run that `tidy` follows; returns their number.
+
+    A rule does not fire where a tensor that it calls private has another reader, which may be a dead node.
+    """
+    return _without_dead_nodes(graph)[0] if graph.outputs else 0
+
+
+def _without_dead_nodes(graph: gs.Graph) -> tuple[int, GraphIndex]:
     """Works backwards from the nodes whose outputs are unused; linear in the number of removed nodes."""
+    index = GraphIndex(graph)
     edits = Edits(index)
     edits.sweep([node for node in list(index.all_nodes()) if node.outputs])
-    return len(edits.removed)
+    index.finish()
+    return len(edits.removed), index
 
 
 def _unused_initializers(scope: Scope, index: GraphIndex, keep: Collection[str]) -> int:

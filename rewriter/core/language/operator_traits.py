@@ -201,6 +201,7 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ("Upsample", Traits("resize", "first", sizes=(1,))),
     ("CenterCropPad", Traits(shaping=(1,), prose=_ALL_AXES)),
     ("GridSample", Traits(words="any_size")),
+    ("RoiAlign", Traits(indices=2)),
     ("AffineGrid", Traits(shaping=(1,))),
     ("MatMul", Traits("matrix_product", "first")),
     ("Gemm", Traits("gemm", "first")),

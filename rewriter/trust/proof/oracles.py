@@ -25,7 +25,7 @@ from rewriter.trust.proof.instances.instance import Array
 SECONDS = 5.0
 """For a run in onnx.reference, which computes in Python."""
 NO_KERNEL = ("Could not find an implementation", "NOT_IMPLEMENTED", "NotImplemented")
-_RIGHT_FROM = {"BatchNormalization": 14, "Softmax": 13, "LogSoftmax": 13, "Hardmax": 13}
+_RIGHT_FROM = {"BatchNormalization": 14, "Softmax": 13, "LogSoftmax": 13, "Hardmax": 13, "PRelu": 7}
 _BFLOAT16 = onnx.TensorProto.BFLOAT16
 
 logging.getLogger("onnx").setLevel(logging.ERROR)
@@ -116,7 +116,8 @@ class ReferenceOracle:
 def _distrusted(model: onnx.ModelProto) -> str | None:
     """An operator of the model that onnx.reference is known to compute wrongly.
 
-    It runs BatchNormalization of opset 9 to 13 in training mode, and Softmax and its like below opset 13 over one axis.
+    It runs BatchNormalization of opset 9 to 13 in training mode, and Softmax and its like below opset 13 over one axis. Below
+    opset 7 it aligns the slopes of PRelu with the last axis.
     """
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
     return next((f"{n.op_type}-{opset}" for n in model.graph.node if opset < _RIGHT_FROM.get(n.op_type, 0)), None)

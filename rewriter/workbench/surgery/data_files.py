@@ -163,7 +163,7 @@ def save(model: Model, target: Path, *, force: bool = False) -> list[Path]:
     bring_in_others(model)
     moved = [*filter(external, constants(model)), *in_attributes(model)]
     if not moved:
-        model.save(target, force=force)
+        model.write(target, force=force)
         return [target]
     return save_apart(model, target, moved, force=force)
 
@@ -200,7 +200,7 @@ def save_apart(
             file.name()
             try:
                 sync_folder(data.parent)
-                model.save(target, force=force)
+                model.write(target, force=force)
             except BaseException:
                 if not existed:
                     data.unlink(missing_ok=True)

@@ -462,7 +462,7 @@ def write_form(model: Model, target: Path, form: str, *, force: bool = False) ->
     if form == TEXT:
         return write(model, target, force=force)
     if form == BINARY:
-        model.save(target, force=force)
+        model.write(target, force=force)
         return [target]
     text = _written(model, form)
     if model.folder is not None:

@@ -177,6 +177,7 @@ class Hints:
         same: the tensor with the same contents.
         alike: the tensor of the same shape.
         lengths: some of its dimensions, by position.
+        bounds: the numbers that an attribute may have.
     """
 
     dtypes: dict[str, frozenset[int]] = field(default_factory=dict)
@@ -187,6 +188,7 @@ class Hints:
     same: dict[str, str] = field(default_factory=dict)
     alike: dict[str, str] = field(default_factory=dict)
     lengths: dict[str, dict[int, int]] = field(default_factory=dict)
+    bounds: dict[str, Domain] = field(default_factory=dict)
 
 
 def hints(rule: Rule, dims: Dims) -> Hints:
@@ -267,6 +269,8 @@ def _limited(term: ClaimTerm, domain: Domain, found: Hints) -> None:
     only = None if domain.only is None else [_value(value) for value in sorted(domain.only, key=repr)]
     if name is not None and only:
         found.values[name] = only
+    elif name is not None:
+        found.bounds[name] = found.bounds.get(name, Domain()).meet(domain)
     name = name_of(term[1]) if isinstance(term, tuple) and len(term) > 1 else None
     if name is None:
         return
@@ -279,6 +283,15 @@ def _limited(term: ClaimTerm, domain: Domain, found: Hints) -> None:
         found.lengths[name] = dict(enumerate(only[0]))
     elif term[0] == "dim" and only and isinstance(term[2], int):
         found.lengths.setdefault(name, {})[term[2]] = only[0]
+
+
+def near_ends(domain: Domain | None, default: Any) -> list[float]:
+    """Numbers of a domain next to its ends, if the default of the attribute is none of its numbers."""
+    if domain is None or not isinstance(default, int | float) or default in domain:
+        return []
+    ends = [end[0] for end in (domain.low, domain.high) if end is not None]
+    near = [number for end in ends for number in (end - 2, end - 1, end, end + 1, end + 2)] or [default + 1]
+    return [number for number in near if number in domain]
 
 
 def _value(term: ClaimTerm) -> Any:

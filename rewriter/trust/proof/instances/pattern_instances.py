@@ -35,6 +35,7 @@ from rewriter.trust.proof.instances.element_types import (
     assign,
     constant,
     hints,
+    near_ends,
     numbers_of,
     source_questions,
 )
@@ -239,7 +240,7 @@ class _InstanceBuilder:
                 continue
             found = schema.attribute(draft.op, draft.domain, draft.version, attr.name)
             try:
-                value = self._settled(attr.value)
+                value = self._settled(attr.value, None if found is None else found.default)
             except Unsettled:
                 continue
             if found is None and self.rule.kind.name != "repair":
@@ -250,11 +251,14 @@ class _InstanceBuilder:
                 closed.add(attr.name)
         draft.closed = frozenset(closed)
 
-    def _settled(self, expr: ast.Expr) -> Any:
+    def _settled(self, expr: ast.Expr, default: Any) -> Any:
         """The value that the pattern or the conditions ask of an attribute. Raises Unsettled when any will do."""
         if isinstance(expr, ast.Name) and expr.id not in self.bound and expr.id not in DTYPES:
             same = self.hints.equal.get(expr.id)
-            if expr.id in self.hints.values:
+            near = near_ends(self.hints.bounds.get(expr.id), default)
+            if near:
+                self.bound[expr.id] = self.dims.pick(near)
+            elif expr.id in self.hints.values:
                 self.bound[expr.id] = self.dims.pick(self.hints.values[expr.id])
             elif same in self.bound and self.dims.chance(0.8):
                 self.bound[expr.id] = self.bound[same]
@@ -315,13 +319,18 @@ class _InstanceBuilder:
         if term.role[0] == "exactly":
             assert term.dims is not None
             term.value = np.asarray(term.dims[0]).astype(kind).reshape(shape)
-        elif term.name in self.hints.contents and self.dims.chance(0.7):
-            term.value = np.full(shape, self.hints.contents[term.name]).astype(kind)
+        elif (known := self._known_contents(term.name)) is not None and self.dims.chance(0.7):
+            term.value = np.full(shape, known).astype(kind)
         else:
             if min(shape, default=0) < 0 or math.prod(shape) > MOST_ELEMENTS:
                 raise Rejected("no such shape")
             term.value = self._contents(term, shape)
         term.constant = True
+
+    def _known_contents(self, name: str) -> Any:
+        """What the conditions say that a constant holds: a number of the rule, or an attribute that has its value by now."""
+        other = self.bound.get(self.hints.same.get(name, ""))
+        return self.hints.contents.get(name, other if isinstance(other, int | float) else None)
 
     def _contents(self, term: Term, shape: tuple[int, ...]) -> Array:
         """Mostly tame numbers; some are numbers from the rule, or lie near the limits of the type."""

@@ -471,6 +471,14 @@ def _slope(draft: Draft) -> None:
     draft.attr("alpha", 0.5, 0.5)
 
 
+def _regions(draft: Draft) -> None:
+    """Corners of regions, and the image of each."""
+    draft.ranked(4)
+    count = draft.dims.draw(1)
+    draft.want(1, [count, 4])
+    draft.want(2, [count])
+
+
 def _lrn(draft: Draft) -> None:
     draft.ranked(4, 3)
     draft.attr("size", 3)
@@ -484,7 +492,7 @@ RECIPES = MappingProxyType(
         **dict.fromkeys(("convolution", "deconvolution"), _convolution),
         **dict.fromkeys(("gather_elements", "ScatterElements"), gather_elements),
         "BitShift": _shift, "Clip": clip, "CumSum": cumulative_sum, "Dropout": dropout, "LRN": _lrn,
-        "LayerNormalization": _layer_normalization, "Where": _where,
+        "LayerNormalization": _layer_normalization, "RoiAlign": _regions, "Where": _where,
         "arg": arg, "broadcast": _broadcast, "concat": concat, "constant_of_shape": constant_of_shape, "depth": depth,
         "einsum": einsum, "expand": expand, "flatten": flatten, "gather": gather, "gemm": _gemm,
         "global_pool": lambda d: d.ranked(3, 3, 4, 4, 5, 6) and None, "matrix_product": _matmul, "pad": pad, "pool": _pool,

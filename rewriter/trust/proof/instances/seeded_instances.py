@@ -17,6 +17,7 @@ from onnx import AttributeProto, TensorProto, helper
 
 from rewriter.core.engine.compile import default_value
 from rewriter.core.language import ast, schema
+from rewriter.core.language.operator_traits import traits
 from rewriter.core.language.rule import Rule
 from rewriter.core.onnxfile.part import free_inputs
 from rewriter.core.record import replace
@@ -196,13 +197,15 @@ def _perturb(graph: onnx.GraphProto, dims: Dims) -> None:
 
 
 def _contents(graph: onnx.GraphProto, dims: Dims) -> None:
-    """Other weights, mostly; integers and single numbers often decide shapes and stay more often than not. Equal weights
-    stay equal, mostly.
+    """Other weights, mostly; integers, single numbers and the scales of a Resize often decide shapes and stay more often than
+    not. Equal weights stay equal, mostly.
     """
     drawn: dict[tuple[int, tuple[int, ...], bytes], Array] = {}
+    deciding = {node.input[at] for node in graph.node for at in traits(node.op_type).deciding if at < len(node.input)}
     for tensor in _constants(graph):
         array = onnx.numpy_helper.to_array(tensor)
-        if tensor.data_type in _FLOATS and dims.chance(0.7 if array.size > 1 else 0.2) and not _is_special(array, dims):
+        often = 0.7 if array.size > 1 and tensor.name not in deciding else 0.2
+        if tensor.data_type in _FLOATS and dims.chance(often) and not _is_special(array, dims):
             style = ROUGH if dims.chance(0.5) else TAME
             changed = random_array(dims.rng, tensor.data_type, array.shape, ANY, style)
             positive = array.size and bool(np.all(array >= 0))

@@ -49,7 +49,12 @@ class Variation:
     @property
     def tidies(self) -> bool:
         """Whether it comes to the tidying."""
-        return self.firings is None and TIDYING not in self.without.union(rule for rule, *_ in self.veto)
+        return self.firings is None and self.sweeps
+
+    @property
+    def sweeps(self) -> bool:
+        """Whether dead nodes are removed before the rules run: after so many firings the state depends on it."""
+        return TIDYING not in self.without.union(rule for rule, *_ in self.veto)
 
     def upto(self, firings: int) -> Variation:
         """The same run, stopped after so many firings."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -117,9 +118,10 @@ def lock_path(path: Path) -> Path:
     that has one, else next to the rules.
     """
     folder = path if path.is_dir() else path.parent
-    inside = [*folder.glob(NAME)] or [*folder.glob(f"*/{NAME}"), *folder.glob(f"*/*/{NAME}")]
+    start = glob.escape(str(folder))  # `Path.glob` fails if another program removes a folder meanwhile
+    inside = glob.glob(f"{start}/{NAME}") or [*glob.glob(f"{start}/*/{NAME}"), *glob.glob(f"{start}/*/*/{NAME}")]
     if len(inside) == 1:
-        return inside[0]
+        return Path(inside[0])
     above = (parent / NAME for parent in [*folder.resolve().parents][: _LEVELS - 1])
     return next((candidate for candidate in above if candidate.is_file()), folder / NAME)
 

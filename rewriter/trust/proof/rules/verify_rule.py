@@ -47,7 +47,7 @@ from rewriter.trust.proof.rules.trial import (
     Trial,
     attempt,
 )
-from rewriter.trust.proof.rules.verdict import COUNTEREXAMPLE, UNVERIFIED, Verdict
+from rewriter.trust.proof.rules.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED, Verdict
 from rewriter.trust.rule_tests import run_test
 from rewriter.trust.source.acceptance import objection
 from rewriter.trust.source.find import find, load_source
@@ -152,6 +152,8 @@ def _off(export: Export, model: Model) -> str:
 
 MOST_TRIED = 20
 """Instances made for each sample wanted, before the generator is taken to be too weak."""
+MIN_SAMPLES = 20
+"""A rule with fewer samples is unverified."""
 _KEPT = 60
 _MOST_PARTED = 3  # a repair differs for a reason if outputs agree less than this many times as often
 _FEW = 5  # one in so many rejected models may be read differently by an oracle that does not check it
@@ -264,7 +266,7 @@ def verify_rule(
         return verdict
     tally = _sample(rule, plan, paths, skip, at)
     at(-1)
-    _conclude(rule, tally, verdict)
+    _conclude(rule, tally, verdict, min(MIN_SAMPLES, plan.samples))
     if plan.negatives and verdict.status != COUNTEREXAMPLE:
         verdict.unneeded = unneeded(rule, tally.rejected, plan.seed)
     verdict.seconds = time.monotonic() - started
@@ -313,7 +315,7 @@ def _sample(rule: Rule, plan: VerifyPlan, paths: Sequence[Path], skip: Collectio
 # --- the verdict -------------------------------------------------------------------------------------------------------------
 
 
-def _conclude(rule: Rule, tally: _Tally, verdict: Verdict) -> None:
+def _conclude(rule: Rule, tally: _Tally, verdict: Verdict, least: int) -> None:
     verdict.samples, verdict.tried = tally.samples, tally.tried
     verdict.dtypes = tuple(sorted(DTYPE_NAMES.get(dtype, str(dtype)) for dtype in tally.dtypes))
     verdict.opsets, verdict.ranks = tuple(sorted(tally.opsets)), tuple(sorted(tally.ranks))
@@ -324,8 +326,12 @@ def _conclude(rule: Rule, tally: _Tally, verdict: Verdict) -> None:
         _refute(rule, tally.wrong, verdict, lambda trial: trial.status == WRONG)
     elif kind == "repair":
         _conclude_repair(rule, tally, verdict)
+    elif tally.counts[REPAIRED]:
+        verdict.why = f"{tally.counts[REPAIRED]} rejected and then loaded"
     elif not tally.samples:
         _leave_open(rule, verdict, f"no random model that an oracle can check: {tally.reason or 'the rule never fired'}")
+    if verdict.status == TESTED and tally.samples < least:
+        _leave_open(rule, verdict, f"fewer than {least} random models" + (f"; {verdict.why}" if verdict.why else ""))
     verdict.bound = {"exact": "ulp", "approx": f"rtol={rule.kind.rtol:g}, atol={rule.kind.atol:g}"}.get(kind, "")
 
 
