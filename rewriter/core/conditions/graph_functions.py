@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx_graphsurgeon as gs
@@ -17,15 +17,12 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.index import operator_key
 from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.metadata import node_texts
-from rewriter.core.graph.objects import written_names
-from rewriter.core.graph.values import constant_array, used_count
+from rewriter.core.graph.objects import form_of
+from rewriter.core.graph.values import constant_array
 from rewriter.core.language import schema
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.operator_traits import SPREADING, having, of_form, traits
 from rewriter.core.record import record
-
-if TYPE_CHECKING:
-    from rewriter.core.language.meaning import Form
 
 # Whether the nodes of a model would mean the same if it imported another version of a domain.
 
@@ -59,21 +56,14 @@ def node_keeps_meaning(node: gs.Node, domain: str, first: int, then: int, *, dou
     """
     from rewriter.core.language.meaning import keeps_meaning
 
-    return keeps_meaning(node.op, domain, _form(node), lambda name: node.attrs.get(name), first, then, doubtful=doubtful)
+    return keeps_meaning(node.op, domain, form_of(node), lambda name: node.attrs.get(name), first, then, doubtful=doubtful)
 
 
 def has_form(node: gs.Node, domain: str, version: int) -> bool:
     """Whether a version has the operator with the node's attributes and operands; element types are not compared."""
     from rewriter.core.language.meaning import fits
 
-    return fits(node.op, domain, version, _form(node))
-
-
-def _form(node: gs.Node) -> Form:
-    from rewriter.core.language.meaning import Form
-
-    inputs = tuple([bool(tensor.name) for tensor in node.inputs[: used_count(node.inputs)]])
-    return Form(frozenset(written_names(node)), inputs, used_count(node.outputs))
+    return fits(node.op, domain, version, form_of(node))
 
 
 def takes_types(
