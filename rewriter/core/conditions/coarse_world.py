@@ -80,7 +80,7 @@ def no_early_forms(census: Census, table: Table) -> bool:
     forms = {kind.op: form for kind in census.kinds if not kind.domain and (form := _form(kind.op, table, version)) is not None}
     if not all(_has_form(kind, forms[kind.op]) for kind in census.kinds if not kind.domain and kind.op in forms):
         return False
-    needed = {op: least for op, (least, _, _) in forms.items() if any(later[0] < least for later in table[op][3])}
+    needed = {op: least for op, (least, *_) in forms.items() if any(later[0] < least for later in table[op][3])}
     nodes = (node for body in census.bodies for node in body.nodes) if needed else ()
     return all(kind.domain or kind.op not in needed or all(operands[: needed[kind.op]]) for kind, operands, _ in nodes)
 
@@ -91,8 +91,8 @@ def _form(op: str, table: Table, version: int) -> Form | None:
 
 
 def _has_form(kind: NodeKind, form: Form) -> bool:
-    least, most, names = form
-    return kind.attrs.keys() <= names and all(least <= used <= most for _, used in kind.arities)
+    least, most, names, required = form
+    return required <= kind.attrs.keys() <= names and all(least <= used <= most for _, used in kind.arities)
 
 
 def no_old_nodes(census: Census, table: Table) -> bool:
