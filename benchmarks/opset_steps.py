@@ -5,7 +5,7 @@
     python benchmarks/opset_steps.py --run FOLDER    the models of a folder, to 11, 17 and 21, and by onnx's converter
     python benchmarks/opset_steps.py --there-and-back FOLDER    the same models, there and back
 
-Nothing is done about a step where neither the schemas nor the reviewed tables of `opset_conversion` know of a difference that a
+Nothing is done about a step where neither the schemas nor the table of `language.meaning` know of a difference that a
 node could notice. A test model is converted to each version at and before a step of one of its operators, and back. Its outputs
 are compared with those before, by ONNX Runtime where it loads the model, else by onnx's reference.
 """
@@ -30,6 +30,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.scopes import opset_versions
 from rewriter.core.language import ast, schema
+from rewriter.core.language.meaning import CHANGES
 from rewriter.core.language.operator_traits import DRAWS
 from rewriter.core.language.schema import Operator
 from rewriter.core.language.walk import walk
@@ -40,16 +41,7 @@ from rewriter.trust.proof.models.validity import Candidate
 from rewriter.workbench.surgery.extract import same_as_whole
 from rewriter.workbench.surgery.finish import Checks
 from rewriter.workbench.surgery.opened import Opened
-from rewriter.workbench.surgery.opset_conversion import (
-    CHANGED,
-    MEANINGLESS,
-    NEWER,
-    OLDER,
-    WIDENED,
-    conversions,
-    convert_opset,
-    reversioned,
-)
+from rewriter.workbench.surgery.opset_conversion import MEANINGLESS, NEWER, OLDER, conversions, convert_opset, reversioned
 
 LOWEST = 7
 """ONNX Runtime has no older operators."""
@@ -106,10 +98,9 @@ def _step_text(op: str, before: int, after: int, codes: list[str]) -> str:
     types = f"; rejected for {', '.join(lost)}" if lost else ""
     if codes:
         return f"converted by {', '.join(codes)}{types}"
-    step = op, max(before, after)
-    changed = CHANGED.get(step) or (WIDENED.get(step) if after < before else None)
-    if changed:
-        return f"rejected: {changed}{types}"
+    change = CHANGES.get((op, max(before, after)))
+    if change is not None and (after < before or not change.widened):
+        return f"rejected: {change.words}{types}"
     reasons = list(_differences(old, new, after < before))
     if not reasons:
         return NOTHING + types

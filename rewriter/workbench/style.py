@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from rewriter.core.errors import printable
 from rewriter.core.record import record
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -26,14 +27,8 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def clean(text: str) -> str:
-    """The text on one line, with every control character, bidirectional mark and broken character written as an escape.
-
-    Models of strangers contain such names: a name may contain a sequence that clears the screen or hides the rest of a line.
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+clean = printable
+"""Text from a model, for a terminal or a log."""
 
 
 # Lines too long for a terminal, broken between words: a terminal itself breaks them anywhere and does not indent the rest.

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from rewriter.app.batch import cluster
+from rewriter.app.batch.work import Job, Rewriting, Work
 from rewriter.core.errors import install
+from rewriter.core.language.rules import RuleSet
 from tests.cli.call import GEMM, POOL, Call
 
 
@@ -51,3 +55,15 @@ def test_what_cannot_be(
     monkeypatch.setitem(sys.modules, "distributed", None)
     done = call("fix", folder, *arguments)
     assert done.code == 2 and said in done.err
+
+
+def test_a_result_at_a_url_is_not_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers overwrite results, since a task may run twice; what exists before is not theirs."""
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    memory.pipe_file("/out/m.onnx", b"of an earlier run")
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(wait=None))
+    jobs = [Job("m.onnx", "memory://out/m.onnx"), Job("n.onnx", "memory://out/n.onnx")]
+    monkeypatch.setattr(cluster, "process", lambda job, work: job.target)
+    here = next(cluster._groups(None, jobs, Work(Rewriting(RuleSet())), None))
+    memory.store.clear()
+    assert here == [(0, "memory://out/m.onnx")]

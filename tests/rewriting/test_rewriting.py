@@ -214,6 +214,24 @@ def test_a_local_function_is_inlined_with_its_attributes() -> None:
     assert value.tolist() == [6.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    ("body", "ops"),
+    [
+        ("r = Abs(v)", ["Abs"]),
+        ("r = ai.onnx.ml.Scaler <scale=[2.0], offset=[0.0]>(v)", ["Scaler"]),
+        ("r = Softmax <axis=0>(v)", ["f"]),  # over one axis at opset 13, over all from it on before
+    ],
+)
+def test_a_local_function_of_another_opset_is_inlined_if_its_nodes_mean_the_same(body: str, ops: list[str]) -> None:
+    text = """<ir_version: 8, opset_import: ["": 13, "local": 1]> g (float[2,3] x) => (float[2,3] y) { y = local.f(x) }
+    <domain: "local", opset_import: ["": 12, "ai.onnx.ml": 2]> f (v) => (r) { %s }"""
+    outcome = rewrite_text(text % body, "rule X1 fn <kind: exact> match { [n] y = local.f(x) } rewrite { inline n }")
+    assert outcome.ops == ops
+    domains = {entry.domain: entry.version for entry in outcome.proto.opset_import}
+    assert domains.get("ai.onnx.ml") == (2 if ops == ["Scaler"] else None)
+    assert ops != ["f"] or "function f is of opset 12" in outcome.log.blocked[0].reason
+
+
 def overloaded(nodes: str) -> onnx.ModelProto:
     """A model whose functions of one name are told apart by their overloads alone; calls of "b" are of the second."""
     model = onnx.parser.parse_model(

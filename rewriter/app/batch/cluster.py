@@ -15,8 +15,8 @@ from typing import Any
 
 from rewriter import __version__
 from rewriter.app.batch.job import process
+from rewriter.app.batch.jobs import has_result
 from rewriter.app.batch.processes import Pool, in_order
-from rewriter.app.batch.urls import is_url
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.core.errors import RewriterError, install
 from rewriter.core.isolation.signals import Interruption
@@ -100,7 +100,7 @@ def _groups(
 ) -> Iterator[list[tuple[int, Outcome]]]:
     from distributed import wait
 
-    there = [not work.writing.force and _is_there(job) for job in jobs]
+    there = [not work.writing.force and has_result(job) for job in jobs]
     yield [(number, process(job, work)) for number, job in enumerate(jobs) if there[number]]  # which says so, and no more
     left = [number for number in range(len(jobs)) if not there[number]]
     threads = sum(client.nthreads().values()) or 1
@@ -121,10 +121,6 @@ def _groups(
             yield list(zip(chunk, _result(task, [jobs[number] for number in chunk]), strict=True))
             task.release()
     client.cancel(list(tasks))
-
-
-def _is_there(job: Job) -> bool:
-    return job.target is not None and not is_url(job.target) and os.path.lexists(job.target)
 
 
 def _replacing(work: Work) -> Work:

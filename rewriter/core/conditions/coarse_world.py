@@ -14,7 +14,7 @@ from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, DType, Failure, OneOf, SomeOf, Stranger
 from rewriter.core.conditions.world import BODIES, Implementation, prepared
 from rewriter.core.language import ast, schema
-from rewriter.core.language.cache.operator_table import ANY, Table, begun, form_at, union
+from rewriter.core.language.cache.operator_table import ANY, Form, Table, begun, form_at, union
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.functions import FUNCTIONS as DECLARED
 from rewriter.core.language.operator_traits import OLD_KERNELS, SETTLED
@@ -73,17 +73,26 @@ def no_early_nodes(census: Census, table: Table) -> bool:
 
 
 def no_early_forms(census: Census, table: Table) -> bool:
-    """Whether the opset has every operator with the attributes and the number of operands of the model's nodes."""
+    """Whether the opset has every operator with the attributes and the operands of the model's nodes."""
     version = (census.imports or {"": 1}).get("")
-    return version is None or all(_has_form(kind, table, version) for kind in census.kinds if not kind.domain)
+    if version is None:
+        return True
+    forms = {kind.op: form for kind in census.kinds if not kind.domain and (form := _form(kind.op, table, version)) is not None}
+    if not all(_has_form(kind, forms[kind.op]) for kind in census.kinds if not kind.domain and kind.op in forms):
+        return False
+    needed = {op: least for op, (least, *_) in forms.items() if any(later[0] < least for later in table[op][3])}
+    nodes = (node for body in census.bodies for node in body.nodes) if needed else ()
+    return all(kind.domain or kind.op not in needed or all(operands[: needed[kind.op]]) for kind, operands, _ in nodes)
 
 
-def _has_form(kind: NodeKind, table: Table, version: int) -> bool:
-    form = form_at(table[kind.op], version) if kind.op in table else None
-    if form is None:
-        return True  # ONNX or this opset does not have the operator
-    _, most, names = form
-    return kind.attrs.keys() <= names and all(used <= most for _, used in kind.arities)
+def _form(op: str, table: Table, version: int) -> Form | None:
+    """The form of an operator; None if ONNX or this opset does not have it."""
+    return form_at(table[op], version) if op in table else None
+
+
+def _has_form(kind: NodeKind, form: Form) -> bool:
+    least, most, names, required = form
+    return required <= kind.attrs.keys() <= names and all(least <= used <= most for _, used in kind.arities)
 
 
 def no_old_nodes(census: Census, table: Table) -> bool:

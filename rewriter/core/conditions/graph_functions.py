@@ -17,7 +17,8 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.index import operator_key
 from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.metadata import node_texts
-from rewriter.core.graph.values import constant_array, used_count
+from rewriter.core.graph.objects import form_of
+from rewriter.core.graph.values import constant_array
 from rewriter.core.language import schema
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.operator_traits import SPREADING, having, of_form, traits
@@ -48,20 +49,21 @@ def _changes(context: RecordedGraph, node: gs.Node, domain: str, was: int, versi
     return not kept or (bool(schema.history(node.op, domain)) and not takes_types(context, node, domain, version))
 
 
-def node_keeps_meaning(node: gs.Node, domain: str, first: int, then: int) -> bool:
-    """Whether a node means the same in two versions of its domain; element types are not looked at."""
+def node_keeps_meaning(node: gs.Node, domain: str, first: int, then: int, *, doubtful: bool = False) -> bool:
+    """Whether a node of one version of its domain means the same in another one; element types are not compared.
+
+    `doubtful` is the answer in cases of doubt: see `keeps_meaning`.
+    """
     from rewriter.core.language.meaning import keeps_meaning
 
-    if not domain and "flattens" in traits(node.op).words.split() and node.attrs.get("axis") == -1 and min(first, then) < 13:
-        return True  # all axes before the last one became one axis, and the last one stayed
-    return keeps_meaning(node.op, domain, node.attrs.keys(), used_count(node.inputs), used_count(node.outputs), first, then)
+    return keeps_meaning(node.op, domain, form_of(node), lambda name: node.attrs.get(name), first, then, doubtful=doubtful)
 
 
 def has_form(node: gs.Node, domain: str, version: int) -> bool:
-    """Whether a version has the operator with the node's attributes and number of operands; element types are not looked at."""
+    """Whether a version has the operator with the node's attributes and operands; element types are not compared."""
     from rewriter.core.language.meaning import fits
 
-    return fits(node.op, domain, version, tuple(node.attrs), used_count(node.inputs), used_count(node.outputs))
+    return fits(node.op, domain, version, form_of(node))
 
 
 def takes_types(

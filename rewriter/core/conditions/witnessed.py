@@ -12,7 +12,7 @@ from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
 from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol
-from rewriter.core.graph.message_text import printable
+from rewriter.core.errors import printable
 from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.rule import Rule

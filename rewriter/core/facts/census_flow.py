@@ -137,7 +137,7 @@ class _TypeFlow:
             return ANY
         _, outputs, repeats, forms, _ = entry
         names, count = kind.attrs.keys(), len(operands)
-        if not any(least <= count <= most and names <= known for least, most, known in forms):
+        if not any(least <= count <= most and names <= known for least, most, known, _ in forms):
             return ANY  # inference fails here, as on every node whose form ONNX does not define
         if i >= len(outputs) and not (repeats and outputs):
             return ANY

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
+from rewriter.core.errors import printable
 from rewriter.core.graph.edits import NodeState
 from rewriter.core.graph.values import elem_type, static_shape
 from rewriter.core.language.dtypes import DTYPE_NAMES
@@ -130,14 +131,6 @@ def attribute_texts(
     words = constant or constant_text
     for name, value in attributes.items():
         yield printable(name), words(value) if isinstance(value, gs.Constant) else _value(value)
-
-
-def printable(text: str) -> str:
-    """Text from a model with everything escaped that a terminal or a log could take for more than text."""
-    text = str(text)
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
 
 
 def _value(value: Any) -> str:

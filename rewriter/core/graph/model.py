@@ -275,7 +275,7 @@ class Model:
         source, graph_fields = writer.graph_fields(graph)
         fields: Fields = {}
         Writer.set_list(fields, "functions", self._raw.functions, list(map(writer.function, graph.functions)))
-        imports = written_imports(graph, origin, writer.new_domains, writer.ir_version)
+        imports = written_imports(graph, origin, writer.new_nodes, writer.ir_version)
         if imports is not None:
             fields["opset_import"] = imports
         if graph.ir_version != (self._raw.ir_version if self._raw.HasField("ir_version") else None):

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx
 import onnx_graphsurgeon as gs
@@ -27,10 +27,14 @@ from rewriter.core.graph.values import (
     new_constant,
     new_variable,
     static_shape,
+    used_count,
 )
 from rewriter.core.onnxfile.tensors import text
 from rewriter.core.onnxfile.weights_apart import WeightFile
 from rewriter.core.record import field, record
+
+if TYPE_CHECKING:
+    from rewriter.core.language.meaning import Form
 
 __all__ = [
     "Constant",
@@ -381,8 +385,11 @@ def note(nodes: Sequence[gs.Node], name: str, values: Iterable[Any]) -> None:
     deque(map(setting, nodes, values), maxlen=0)
 
 
-def written_names(node: gs.Node) -> Iterable[str]:
-    """Names of the attributes that are written on a node; none is converted for that."""
-    if isinstance(node, Node) and node._attrs is None:
-        return [text(attribute.name) for attribute in node.messages]
-    return node.attrs  # type: ignore[no-any-return]
+def form_of(node: gs.Node) -> Form:
+    """How a node is written; no attribute is converted for that."""
+    from rewriter.core.language.meaning import Form
+
+    lazy = isinstance(node, Node) and node._attrs is None
+    names = [text(attribute.name) for attribute in node.messages] if lazy else node.attrs
+    inputs = tuple([bool(tensor.name) for tensor in node.inputs[: used_count(node.inputs)]])
+    return Form(frozenset(names), inputs, used_count(node.outputs))

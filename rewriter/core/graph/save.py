@@ -8,7 +8,7 @@ get new messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import is_
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,10 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.attributes import AttributeWriter
 from rewriter.core.graph.load import MOST_LEVELS, TOO_DEEP
 from rewriter.core.graph.metadata import RULES, rename_sharded, write_texts
-from rewriter.core.graph.objects import Function, Graph, Node, Origin
+from rewriter.core.graph.objects import Function, Graph, Node, Origin, form_of
 from rewriter.core.graph.save_values import Message, constant_node, has_type, info_message, tensor_message
 from rewriter.core.graph.values import Constant, Variable
+from rewriter.core.language import schema
 from rewriter.core.onnxfile.node_bytes import RawFunction, RawGraph, with_inputs
 from rewriter.core.onnxfile.tensors import text
 
@@ -31,7 +32,7 @@ from rewriter.core.onnxfile.tensors import text
 
 
 def written_imports(
-    graph: gs.Graph, origin: Origin, new_domains: Iterable[str], ir_version: int
+    graph: gs.Graph, origin: Origin, new_nodes: Mapping[str, Sequence[gs.Node]], ir_version: int
 ) -> list[onnx.OperatorSetIdProto] | None:
     """Operator set imports of a model or function, None when they are as loaded. Domains of new nodes are added."""
     imports: list[onnx.OperatorSetIdProto] = []
@@ -45,16 +46,30 @@ def written_imports(
         if not own:
             imports.append(onnx.OperatorSetIdProto(domain="", version=graph.opset))
     known = {"" if entry.domain == "ai.onnx" else entry.domain for entry in imports}
-    for domain in new_domains:
-        domain = "" if domain == "ai.onnx" else domain
+    for domain, nodes in new_nodes.items():
         if domain not in known and (domain or origin.imports):
-            known.add(domain)
-            imports.append(onnx.OperatorSetIdProto(domain=domain, version=newest_import(domain, ir_version)))
+            imports.append(onnx.OperatorSetIdProto(domain=domain, version=import_version(domain, nodes, ir_version)))
     return None if imports == origin.imports else imports
 
 
+def import_version(domain: str, nodes: Iterable[gs.Node], ir_version: int) -> int:
+    """Version under which to import a domain for nodes that need it: the newest that the model's ir_version allows and that has
+    the nodes' operators in their forms. If an operator came later, its version is the first that has it.
+    """
+    newest = newest_import(domain, ir_version)
+    forms = {(node.op, form_of(node)) for node in nodes if schema.history(node.op, domain)}
+    if not forms:
+        return newest
+    from rewriter.core.language.meaning import fits
+
+    versions = range(1, schema.latest_opset(domain) + 1)
+    having = [version for version in versions if all(fits(op, domain, version, form) for op, form in forms)]
+    having = having or [version for version in versions if all(schema.exists(op, domain, version) for op, _ in forms)]
+    return max((version for version in having if version <= newest), default=min(having, default=newest))
+
+
 def newest_import(domain: str, ir_version: int) -> int:
-    """Version under which to import a domain that is not imported yet: the newest that the model's ir_version allows."""
+    """The newest version of a domain that came with an ir_version or before it."""
     column = {"": 2, "ai.onnx.ml": 3}.get(domain)
     if column is None:
         return 1
@@ -119,7 +134,7 @@ class Writer:
         ir_version: of the model.
         marks: whether nodes are written with the rules that made or changed them.
         devices: whether nodes may name the tensors that devices share.
-        new_domains: domains of new nodes and of nodes that got another operator; the model must import their operator sets.
+        new_nodes: new nodes and nodes that got another operator, by domain; the model must import their operator sets.
     """
 
     def __init__(
@@ -130,7 +145,7 @@ class Writer:
         self.marks = marks
         self.devices = devices
         self.list_new = list_new
-        self.new_domains: dict[str, None] = {}
+        self.new_nodes: dict[str, list[gs.Node]] = {}
         self._renamed: dict[int, gs.Tensor] = {}
 
     # --- graphs ------------------------------------------------------------------------------------------------------------
@@ -272,7 +287,9 @@ class Writer:
         if same and not edited:
             return None
         suspects = other | moved
-        self.new_domains.update(dict.fromkeys(node.domain or "" for node in nodes if id(node) in suspects))
+        for node in nodes:
+            if id(node) in suspects:
+                self.new_nodes.setdefault(schema.normal(node.domain or ""), []).append(node)
         return result
 
     def node(self, node: gs.Node, level: int, visible: Visible) -> bytes:
@@ -323,7 +340,7 @@ class Writer:
         """The message of a function, its original message if it was not edited."""
         origin = function.origin if isinstance(function, Function) else Origin(RawFunction())
         self._renamed.update(origin.renamed())
-        outer, self.new_domains = self.new_domains, {}
+        outer, self.new_nodes = self.new_nodes, {}
         fields: Fields = {}
         for name in ("name", "domain", "doc_string", "overload"):
             set_text(fields, origin.proto, name, function.__dict__.get(name))
@@ -340,8 +357,8 @@ class Writer:
         infos = _value_infos(function, origin, alive) if isinstance(function, Function) and origin.proto.value_info else []
         self.set_list(fields, "value_info", origin.proto.value_info, infos)
         self.set_defaults(fields, function, origin)
-        imports = written_imports(function, origin, self.new_domains, self.ir_version)
-        self.new_domains = outer
+        imports = written_imports(function, origin, self.new_nodes, self.ir_version)
+        self.new_nodes = outer
         if imports is not None:
             fields["opset_import"] = imports
         if not fields and isinstance(function, Function):

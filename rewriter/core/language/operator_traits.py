@@ -37,7 +37,6 @@ class Traits:
         indices: the operand that holds places along an axis.
         axes: the operand that holds an axis, or axes.
         words: one or more of `WORDS`.
-        later: attributes of later versions; without them the operator behaves as in the versions before.
         prose: attribute to its default in words, if the specification states it in prose only.
     """
 
@@ -49,7 +48,6 @@ class Traits:
     indices: int | None = None
     axes: int | None = None
     words: str = ""
-    later: str = ""
     prose: Mapping[str, str] = MappingProxyType({})
 
     @property
@@ -91,8 +89,7 @@ _TYPE_OF_INPUT = {"dtype": "element type of the input"}
 
 
 def _reduction(computes: str = "", words: str = "") -> Traits:
-    later = "noop_with_empty_axes"
-    return Traits("reduction", "first", computes, shaping=(1,), axes=1, words=words, later=later, prose=_ALL_AXES)
+    return Traits("reduction", "first", computes, shaping=(1,), axes=1, words=words, prose=_ALL_AXES)
 
 
 _ROWS: tuple[tuple[str, Traits], ...] = (
@@ -120,10 +117,10 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ("Sqrt", Traits("same", "first", "sqrt", words="elementwise")),
     ("Tanh", Traits("same", "first", "tanh", words="elementwise")),
     ("IsInf IsNaN", Traits("same", "bool", words="elementwise")),
-    ("Cast", Traits("same", "to", "cast", words="elementwise keeps_sign", later="saturate round_mode")),
-    ("CastLike", Traits("same", "second", "cast", words="elementwise", later="saturate round_mode")),
+    ("Cast", Traits("same", "to", "cast", words="elementwise keeps_sign")),
+    ("CastLike", Traits("same", "second", "cast", words="elementwise")),
     # one operand that keeps its shape, and more than one element of it for each of the result
-    ("BatchNormalization", Traits("same", "first", words="any_size", later="training_mode")),
+    ("BatchNormalization", Traits("same", "first", words="any_size")),
     ("Dropout InstanceNormalization LRN", Traits("same", "first", words="any_size")),
     ("LogSoftmax Softmax", Traits("same", "first", words="any_size along flattens")),
     ("Hardmax", Traits("same", "first", words="along flattens")),
@@ -137,14 +134,14 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ("RMSNormalization", Traits("same")),  # whose scale decides
     ("Trilu", Traits("same", "first", "triangle")),
     ("Scatter", Traits("same", "first", indices=1, words="scatters")),
-    ("ScatterElements", Traits("same", "first", indices=1, words="scatters", later="reduction")),
-    ("ScatterND", Traits("same", "first", "scatter_nd", indices=1, words="scatters", later="reduction")),
+    ("ScatterElements", Traits("same", "first", indices=1, words="scatters")),
+    ("ScatterND", Traits("same", "first", "scatter_nd", indices=1, words="scatters")),
     ("PRelu", Traits("sloped", "first")),
     (
         "DequantizeLinear",
-        Traits(computes="dequantize", words="any_size", later="axis block_size output_dtype"),
+        Traits(computes="dequantize", words="any_size"),
     ),
-    ("QuantizeLinear", Traits(words="any_size", later="axis block_size output_dtype precision saturate")),
+    ("QuantizeLinear", Traits(words="any_size")),
     # operands that are broadcast against each other
     ("Add", Traits("broadcast", "first", "add", words="commutative associative keeps_sign")),
     ("Sub", Traits("broadcast", "first", "subtract")),
@@ -168,7 +165,7 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ("GreaterOrEqual", Traits("broadcast", "bool", "greater_equal")),
     ("Where", Traits("broadcast", "second", "where")),
     # data that are moved
-    ("Reshape", Traits("reshape", "first", sizes=(1,), words="moves old_kernel", later="allowzero")),
+    ("Reshape", Traits("reshape", "first", sizes=(1,), words="moves old_kernel")),
     ("Flatten", Traits("flatten", "first", words="moves")),
     ("Squeeze", Traits("squeeze", "first", shaping=(1,), axes=1, words="moves", prose={"axes": "axes of length 1"})),
     ("Unsqueeze", Traits("unsqueeze", "first", sizes=(1,), axes=1, words="moves")),
@@ -179,21 +176,21 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ("Split", Traits("split", "first", sizes=(1,), words="moves", prose={"split": "equal parts"})),
     ("Gather", Traits("gather", "first", indices=1, words="moves")),
     ("GatherElements", Traits("gather_elements", "first", indices=1, words="moves")),
-    ("GatherND", Traits("gather_nd", "first", indices=1, words="moves", later="batch_dims")),
-    ("DepthToSpace", Traits("depth", "first", words="moves", later="mode")),
+    ("GatherND", Traits("gather_nd", "first", indices=1, words="moves")),
+    ("DepthToSpace", Traits("depth", "first", words="moves")),
     ("SpaceToDepth", Traits("depth", "first", words="moves")),
     ("Concat", Traits("concat", "first", words="moves pads keeps_sign")),
     ("Pad", Traits("pad", "first", sizes=(1, 3), words="moves pads")),
     ("Crop", Traits("crop", "first")),
-    ("TopK", Traits("top_k", "first", sizes=(1,), words="along", later="largest sorted")),
+    ("TopK", Traits("top_k", "first", sizes=(1,), words="along")),
     # windows, images, matrices
     ("Conv", Traits("convolution", "first", prose=_CONVOLUTION)),
     ("ConvInteger", Traits("convolution", prose=_CONVOLUTION)),
     ("QLinearConv DeformConv", Traits(prose=_CONVOLUTION)),
     ("ConvTranspose", Traits("deconvolution", "first", prose={**_CONVOLUTION, "output_padding": "zeros"})),
-    ("AveragePool", Traits("pool", "first", later="ceil_mode", prose=_WINDOW)),
-    ("LpPool", Traits("pool", "first", later="ceil_mode dilations", prose=_WINDOW)),
-    ("MaxPool", Traits("pool", "first", later="ceil_mode dilations storage_order", prose=_WINDOW)),
+    ("AveragePool", Traits("pool", "first", prose=_WINDOW)),
+    ("LpPool", Traits("pool", "first", prose=_WINDOW)),
+    ("MaxPool", Traits("pool", "first", prose=_WINDOW)),
     ("MaxUnpool", Traits(shaping=(2,), prose={"pads": "zeros", "strides": "ones"})),
     ("Col2Im", Traits(shaping=(1, 2), prose=_WINDOW)),
     ("GlobalAveragePool GlobalLpPool GlobalMaxPool", Traits("global_pool", "first")),
@@ -206,7 +203,7 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ("MatMul", Traits("matrix_product", "first")),
     ("Gemm", Traits("gemm", "first")),
     ("Einsum", Traits("einsum", "first")),
-    ("GRU LSTM RNN", Traits("recurrent", later="layout")),
+    ("GRU LSTM RNN", Traits("recurrent")),
     # reductions
     ("ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare", _reduction()),
     ("ReduceMax", _reduction("reduce_max")),
@@ -214,16 +211,16 @@ _ROWS: tuple[tuple[str, Traits], ...] = (
     ("ReduceMin", _reduction("reduce_min")),
     ("ReduceProd", _reduction("reduce_prod", "keeps_sign")),
     ("ReduceSum", _reduction("reduce_sum", "keeps_sign")),
-    ("ArgMax ArgMin", Traits("arg", "int64", later="select_last_index")),
+    ("ArgMax ArgMin", Traits("arg", "int64")),
     # made of sizes, or of no operand
-    ("Shape", Traits("shape", "int64", later="start end")),
+    ("Shape", Traits("shape", "int64")),
     ("Size", Traits("size", "int64")),
     ("NonZero", Traits(dtype="int64")),
     ("ConstantOfShape", Traits("constant_of_shape", "value", sizes=(0,), prose={"value": "float 0"})),
     ("Range", Traits("range", "first", sizes=(0, 1, 2))),
     (
         "Constant",
-        Traits("constant", later="sparse_value value_float value_floats value_int value_ints value_string value_strings"),
+        Traits("constant"),
     ),
     ("OneHot", Traits(sizes=(1,), indices=0)),
     ("EyeLike", Traits(dtype="dtype", prose=_TYPE_OF_INPUT)),

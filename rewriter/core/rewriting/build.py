@@ -32,11 +32,11 @@ def build(rewriting: Rewriting, statement: ast.Build, new: NewNode) -> gs.Tensor
             operands.append(operand_tensor(rewriting, operand, value, new.op))
     while operands and not operands[-1].name:
         operands.pop()
-    if new.domain and new.domain not in rewriting.scope.opsets:
-        import_domain(rewriting.index, rewriting.edits, rewriting.scope, new.domain)
     built = [(output, _outputs(rewriting, output, new.op)) for output in statement.outputs]
     outputs = [tensor for _, tensors in built for tensor in tensors] or [rewriting.fresh(new.op.lower())]
     node = rewriting.insert(new.op, new.domain, outputs[0].name, new.attributes, operands, outputs)
+    if new.domain and new.domain not in rewriting.scope.opsets:
+        import_domain(rewriting.index, rewriting.edits, rewriting.scope, new.domain, [node])
     for output, tensors in built:
         if output.name and not output.variadic:
             rewriting.new_values[output.name] = tensors[0]

@@ -4,15 +4,17 @@ holds it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import onnx_graphsurgeon as gs
 
+from rewriter.core.conditions.graph_functions import node_keeps_meaning
 from rewriter.core.conditions.rule_values import Failure
 from rewriter.core.graph.objects import Graph, new_node, new_variable
-from rewriter.core.graph.scopes import Scope, bodies, callee, key_of, opset_versions
-from rewriter.core.language import ast
+from rewriter.core.graph.scopes import FunctionKey, Scope, bodies, callee, key_of, operator_key, opset_versions
+from rewriter.core.language import ast, schema
+from rewriter.core.rewriting.model_edits import set_opset
 from rewriter.core.rewriting.stale_types import nodes_behind
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 
@@ -21,8 +23,10 @@ def inline(rewriting: Rewriting, statement: ast.Inline) -> None:
     """Raises Failure when the body cannot stand in the scope of its node."""
     node = rewriting.node(statement.label)
     if statement.attr is None:
-        function = _function(rewriting, node)
-        _same_opsets(function, rewriting.index.scope(node))
+        function, scope = _function(rewriting, node), rewriting.index.scope(node)
+        if not keeps_meaning(function, scope.opsets, [key_of(one) for one in rewriting.index.graph.functions]):
+            raise Failure(_other_opset(function, scope))
+        add_imports(rewriting, function, scope)
         inline_function(rewriting, node, function)
     else:
         _inline_body(rewriting, node, statement.attr)
@@ -179,12 +183,36 @@ def _function(rewriting: Rewriting, call: gs.Node) -> gs.Function:
     return found
 
 
-def _same_opsets(function: gs.Function, scope: Scope) -> None:
-    for domain, version in opset_versions(function).items():
-        if scope.opsets.get(domain, version) != version:
-            raise Failure(
-                f"function {function.name} is of opset {version} of domain {domain!r}, the model of {scope.opsets[domain]}"
-            )
+def _other_opset(function: gs.Function, scope: Scope) -> str:
+    domain, own = next((d, v) for d, v in opset_versions(function).items() if scope.opsets.get(d, v) != v)
+    return f"function {function.name} is of opset {own} of domain {domain!r}, the model of {scope.opsets[domain]}"
+
+
+def keeps_meaning(function: gs.Function, imported: Mapping[str, int], local: Container[FunctionKey]) -> bool:
+    """Whether the nodes of a function mean the same under these imports. `local`: the functions that nodes may call."""
+    versions = opset_versions(function)
+    for node in function.nodes:
+        domain, op = operator_key(node)
+        own, outer = versions.get(domain, imported.get(domain)), imported.get(domain)
+        if own is None or outer is None or own == outer or callee(node) in local:
+            continue
+        # For a custom operator, it is unknown what its versions change.
+        if not schema.history(op, domain) or not node_keeps_meaning(node, domain, own, outer):
+            return False
+    return True
+
+
+def needed_imports(function: gs.Function) -> dict[str, int]:
+    """The version of each domain that has a node in the function."""
+    needed = {operator_key(node)[0] for node in function.nodes}
+    return {domain: version for domain, version in opset_versions(function).items() if domain in needed}
+
+
+def add_imports(rewriting: Rewriting, function: gs.Function, scope: Scope) -> None:
+    """Imports the domains that a function needs and a scope lacks."""
+    for domain, version in needed_imports(function).items():
+        if domain not in scope.opsets:
+            set_opset(rewriting.index, rewriting.edits, scope, domain, version)
 
 
 def _attributes(node: gs.Node, call: gs.Node, function: gs.Function) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import onnx
@@ -18,7 +18,6 @@ from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.metadata import HISTORY, RULES
 from rewriter.core.graph.objects import new_variable
 from rewriter.core.graph.scopes import Scope
-from rewriter.core.language import schema
 from rewriter.core.rewriting.transaction import Refused, Rewriting, Undecided
 
 # The operator domains that a model imports, and their versions.
@@ -51,9 +50,12 @@ def _set_version(versions: dict[str, int], domain: str, version: int | None) -> 
         versions[domain] = version
 
 
-def import_domain(index: GraphIndex, edits: Edits, scope: Scope, domain: str) -> None:
-    """Adds the import that a new operator needs: the newest known version of its domain, 1 for unknown domains."""
-    set_opset(index, edits, scope, domain, schema.latest_opset(domain))
+def import_domain(index: GraphIndex, edits: Edits, scope: Scope, domain: str, nodes: Iterable[gs.Node]) -> None:
+    """Adds the import that these nodes of a domain need."""
+    from rewriter.core.graph.save import import_version
+
+    ir_version = int(getattr(index.graph, "ir_version", None) or 0)
+    set_opset(index, edits, scope, domain, import_version(domain, nodes, ir_version))
 
 
 # The outputs of the model, and the outputs of the framework's own graph.

@@ -17,12 +17,11 @@ from rewriter.core.facts.facts import refresh
 from rewriter.core.graph.index import GraphIndex, operator_key
 from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.objects import Graph
-from rewriter.core.graph.save import newest_import
 from rewriter.core.graph.scopes import Scope
 from rewriter.core.graph.values import Constant, constant_array, declared, elem_type
 from rewriter.core.language import schema
 from rewriter.core.onnxfile.tensors import Dim, dtype_number, gs_dtype, numpy_dtype
-from rewriter.core.rewriting.model_edits import set_opset
+from rewriter.core.rewriting.model_edits import import_domain
 from rewriter.core.rewriting.stale_types import agrees, declares_inner
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 
@@ -139,21 +138,20 @@ def sort_nodes(rewriting: Rewriting) -> None:
 
 
 def missing_imports(context: Context) -> list[str]:
-    return sorted({domain for _, domain in _missing(context.index)})
+    return sorted({domain for _, domain, _ in _missing(context.index)})
 
 
 def add_imports(rewriting: Rewriting) -> None:
-    for scope, domain in _missing(rewriting.index):
-        version = newest_import(domain, int(getattr(rewriting.index.graph, "ir_version", None) or 0))
-        set_opset(rewriting.index, rewriting.edits, scope, domain, version)
+    for scope, domain, nodes in _missing(rewriting.index):
+        import_domain(rewriting.index, rewriting.edits, scope, domain, nodes)
 
 
-def _missing(index: GraphIndex) -> list[tuple[Scope, str]]:
-    """Domains by the main graph or function that needs them, if it cannot matter which version is meant."""
+def _missing(index: GraphIndex) -> list[tuple[Scope, str, list[gs.Node]]]:
+    """Domains, with their nodes, by the main graph or function that needs them, if it cannot matter which version is meant."""
     domains = {domain for domain, _ in index.by_operator.keys}
     if all(domains <= scope.opsets.keys() for scope in index.scopes):
         return []
-    wanted: dict[tuple[int, str], Scope] = {}
+    wanted: dict[tuple[int, str], tuple[Scope, list[gs.Node]]] = {}
     doubtful: set[tuple[int, str]] = set()
     for scope in index.scopes:
         for node in index.nodes_of(scope):
@@ -163,10 +161,10 @@ def _missing(index: GraphIndex) -> list[tuple[Scope, str]]:
             root = scope
             while root.parent is not None:
                 root = root.parent
-            wanted.setdefault((root.number, domain), root)
+            wanted.setdefault((root.number, domain), (root, []))[1].append(node)
             if not domain or len(schema.history(op, domain)) > 1:
                 doubtful.add((root.number, domain))
-    return [(root, domain) for (number, domain), root in wanted.items() if (number, domain) not in doubtful]
+    return [(root, domain, nodes) for (number, domain), (root, nodes) in wanted.items() if (number, domain) not in doubtful]
 
 
 def unused_imports(context: Context) -> list[str]:

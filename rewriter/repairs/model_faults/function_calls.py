@@ -6,17 +6,15 @@ would mean something else under the opsets that the model imports.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
-from rewriter.core.conditions.graph_functions import node_keeps_meaning
-from rewriter.core.graph.index import GraphIndex, operator_key
-from rewriter.core.graph.scopes import FunctionKey, bodies, callee, key_of, needed_functions, opset_versions
-from rewriter.core.language.schema import history
-from rewriter.core.rewriting.model_edits import set_opset
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.scopes import FunctionKey, bodies, callee, key_of, needed_functions
+from rewriter.core.rewriting.inline import add_imports, inline_function, keeps_meaning, needed_imports
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 
 MOST = 100_000
@@ -33,15 +31,10 @@ def inline_calls(rewriting: Rewriting) -> None:
     sizes = _sizes(plain)
     if sum(sizes[callee(call)] for call in _calls(index, plain)) > MOST:
         raise Refused(f"the bodies of the functions would be more than {MOST} nodes")
-    from rewriter.core.rewriting.inline import inline_function
-
     while calls := _calls(index, plain):
         for call in calls:
             function = plain[callee(call)]
-            root = index.scopes[0]
-            for domain, version in _needed_imports(function).items():
-                if domain not in root.opsets:
-                    set_opset(index, rewriting.edits, root, domain, version)
+            add_imports(rewriting, function, index.scopes[0])
             inline_function(rewriting, call, function)
     _drop_uncalled(rewriting)
 
@@ -85,9 +78,10 @@ def _plain(index: GraphIndex) -> dict[FunctionKey, gs.Function]:
     functions = {key_of(function): function for function in getattr(index.graph, "functions", ())}
     good = set()
     for key, function in functions.items():
-        if _can_stand(function, imported, functions):
+        has_bodies = any(True for node in function.nodes for _ in bodies(node))
+        if not has_bodies and keeps_meaning(function, imported, functions):
             good.add(key)
-            imported = {**_needed_imports(function), **imported}
+            imported = {**needed_imports(function), **imported}
     reach = {key: {callee(node) for node in function.nodes} & functions.keys() for key, function in functions.items()}
     done: dict[FunctionKey, gs.Function] = {}
     growing = True
@@ -104,24 +98,3 @@ def _sizes(plain: Mapping[FunctionKey, gs.Function]) -> dict[FunctionKey, int]:
     for key, function in plain.items():
         sizes[key] = sum(sizes.get(callee(node), 1) for node in function.nodes)
     return sizes
-
-
-def _can_stand(function: gs.Function, imported: Mapping[str, int], local: Container[FunctionKey]) -> bool:
-    versions = opset_versions(function)
-    for node in function.nodes:
-        domain, op = operator_key(node)
-        own, outer = versions.get(domain, imported.get(domain)), imported.get(domain)
-        if any(True for _ in bodies(node)):
-            return False
-        if own is None or outer is None or own == outer or callee(node) in local:
-            continue
-        known = history(op, domain)  # for a custom operator, it is unknown what its versions change
-        if not known or not node_keeps_meaning(node, domain, own, outer):
-            return False
-    return True
-
-
-def _needed_imports(function: gs.Function) -> dict[str, int]:
-    """The version of each domain that has a node in the function."""
-    needed = {operator_key(node)[0] for node in function.nodes}
-    return {domain: version for domain, version in opset_versions(function).items() if domain in needed}

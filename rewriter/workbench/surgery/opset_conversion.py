@@ -1,12 +1,12 @@
 """Models in another version of ONNX's operators: `rewriter opset`.
 
-Each opset is one step. The step follows the schemas, a table of changes that the schemas lack, and the rules in `conversions/`.
+Each opset is one step. The step follows `language.meaning`, and the rules in `conversions/`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +17,7 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings
 from rewriter.core.conditions.fields import least_ir_version
+from rewriter.core.conditions.graph_functions import node_keeps_meaning
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
@@ -25,15 +26,12 @@ from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.objects import written_names
 from rewriter.core.graph.save import newest_import, oldest_ir
 from rewriter.core.graph.scopes import Scope, callee, key_of, operator_key, opset_versions, with_inner
 from rewriter.core.language import schema
 from rewriter.core.language.dtypes import DTYPE_NAMES
-from rewriter.core.language.meaning import takes
-from rewriter.core.language.operator_traits import having, of_form
+from rewriter.core.language.meaning import CHANGES, takes
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.language.schema import Formal, Operator
 from rewriter.core.log import Log
 from rewriter.core.onnxfile.tensors import TensorType, encode
 from rewriter.core.resources import resource
@@ -81,53 +79,6 @@ OLDER = "older"
 NEWER = "newer"
 """Domains of nodes that wait for a rule during a step: their meaning is the meaning in the version before, or after it."""
 
-_AXES = of_form("arg", "reduction", "concat", "flatten", "slice", "split", "squeeze", "unsqueeze") | having("flattens")
-
-CHANGED: Mapping[tuple[str, int], str] = MappingProxyType(
-    {
-        **{(op, 13): "the axes: one axis, and all axes from it on before" for op in having("flattens")},
-        ("AveragePool", 19): "the place of the last window when the size is rounded up",
-        ("BatchNormalization", 7): "the mark of training",
-        ("BatchNormalization", 14): "its further outputs",
-        ("Clip", 11): "the bounds that are not set",
-        ("ConvTranspose", 11): "the side on which auto_pad puts an odd row",
-        ("DFT", 20): "the default axis",
-        ("Dropout", 7): "the mark of training",
-        ("Dropout", 10): "the element type of its mask",
-        ("GRU", 3): "the name of one direction",
-        ("GridSample", 20): "the names of the modes",
-        ("GroupNormalization", 21): "scale and bias: one for each channel, and one for each group before",
-        ("OneHot", 11): "negative indices: they count from the end, and matched no class before",
-        ("PRelu", 7): "the axes of the slopes",
-        ("Resize", 11): "the coordinates and their attributes",
-        ("Resize", 13): "the coordinates: tf_half_pixel_for_nn is gone; and the region, which may be left out",
-        ("RoiAlign", 16): "the places of pixels",
-        ("Scan", 9): "the batch dimension",
-        ("Split", 18): "the parts: their number or their sizes are required",
-    }
-)
-"""Steps, by operator and the version that begins with them, that change the meaning of nodes that both versions accept."""
-
-WIDENED: Mapping[tuple[str, int], str] = MappingProxyType(
-    {
-        **{(op, v): "the operands, which broadcast" for op in of_form("broadcast") for v in schema.versions(op) if v in (7, 8)},
-        **{(op, 11): "the axes, which may be negative" for op in _AXES | {"Compress"}},
-        **{(op, 13): "scale and zero point, which may be lists along an axis" for op in ("QuantizeLinear", "DequantizeLinear")},
-        **{(op, 18): "the reductions, by max and min" for op in ("ScatterElements", "ScatterND")},
-        **{(op, 7): "the outputs, which may be all steps" for op in ("GRU", "LSTM", "RNN")},
-        ("Constant", 9): "the types, which need not be floating-point",
-        ("Dropout", 12): "the mask at inference",
-        ("Gather", 11): "axis and indices, which may be negative",
-        ("Gemm", 7): "the bias, which broadcasts",
-        ("GridSample", 20): "the ranks, by volumes",
-        ("Mod", 28): "the types with fmod=0, by floating-point numbers",
-        ("Pad", 19): "the modes, by wrap",
-        ("Resize", 19): "the coordinates, by half_pixel_symmetric",
-        ("ScatterElements", 11): "the name, which was Scatter",
-    }
-)
-"""Steps after which an operator can express more: nodes keep their meaning on the way up, and may lose it on the way down."""
-
 DEFAULTS_BEFORE: Mapping[tuple[str, str], Any] = MappingProxyType({("Concat", "axis"): 1})
 """The meaning of a missing attribute before it became required."""
 
@@ -140,53 +91,6 @@ MEANINGLESS = ("consumed_inputs",)
 def _stepped(version: int) -> frozenset[str]:
     """The operators that are new in a version, or differ from the version before."""
     return frozenset(op for op in schema.operators() if version in schema.versions(op))
-
-
-def keeps(node: gs.Node, before: int, after: int, domain: str = "") -> bool:
-    """Whether a node means the same in two versions of its domain, as it is written; element types are not compared."""
-    low, high = sorted((before, after))
-    steps = [since for since in schema.versions(node.op, domain) if low < since <= high]
-    if before > after:
-        steps.reverse()
-    return all(_keeps_step(node, since - 1, since, domain) if after > before else _keeps_step(node, since, since - 1, domain)
-               for since in steps)  # fmt: skip
-
-
-def _keeps_step(node: gs.Node, before: int, after: int, domain: str) -> bool:
-    old, new = schema.schema(node.op, domain, before), schema.schema(node.op, domain, after)
-    if old is None or new is None or new.deprecated:
-        return old is new
-    step = node.op, max(before, after)
-    if not domain and (step in CHANGED or (after < before and step in WIDENED)):
-        return False
-    return (
-        _reads_alike(frozenset(written_names(node)), old, new)
-        and _fit(node.inputs, new.inputs)
-        and _fit(node.outputs, new.outputs)
-    )
-
-
-def _reads_alike(written: Collection[str], old: Operator, new: Operator) -> bool:
-    """Whether attributes mean the same in two versions: the written ones, and the defaults of the others."""
-    for name, attribute in new.attributes.items():
-        before = old.attributes.get(name)
-        if name in written:
-            if before is not None and before.kind != attribute.kind:
-                return False
-        elif attribute.required or (before is not None and before.default != attribute.default):
-            return False
-    return all(name in new.attributes for name in written)
-
-
-def _fit(tensors: Sequence[gs.Tensor], formals: Sequence[Formal]) -> bool:
-    """Whether a version allows this number of operands, or results; new optional ones and omitted ones count."""
-    used = max((i + 1 for i, tensor in enumerate(tensors) if tensor.name), default=0)
-    if formals and formals[-1].variadic:
-        formals = formals[:-1]
-    elif used > len(formals):
-        return False
-    presence = [i < used and bool(tensors[i].name) for i in range(len(formals))]
-    return all(there or formal.optional for there, formal in zip(presence, formals, strict=True))
 
 
 def settled_attributes(node: gs.Node, before: int, after: int) -> dict[str, Any]:
@@ -255,7 +159,7 @@ def changes(model: Model, domain: str, before: int, after: int) -> Iterator[str]
     for node in with_inner(model.graph.nodes):
         if schema.normal(node.domain or "") != domain or callee(node) in functions:
             continue
-        if not keeps(node, before, after, domain):
+        if not node_keeps_meaning(node, domain, before, after, doubtful=True):
             what = f"{node.op} {node.name!r}" if node.name else node.op
             yield f"{what} is another operator in version {after} of {domain or 'ai.onnx'} than in {before}"
 
@@ -325,7 +229,7 @@ def _step(model: Model, before: int, after: int, done: Counter[str]) -> None:
     for node in _nodes(index, before, noticed):
         for name, value in settled_attributes(node, before, after).items():
             edits.set_attribute(node, name, value)
-        if not keeps(node, before, after):
+        if not node_keeps_meaning(node, "", before, after, doubtful=True):
             done[node.op] += 1
             edits.set_op(node, node.op, OLDER if before < after else NEWER)
             marked.append(node)
@@ -359,7 +263,7 @@ def _write_out(model: Model, before: int, after: int, noticed: frozenset[str], d
         if function is not None:
             done[node.op] += 1
             inline_function(Rewriting(context, edits, Bindings({}, {}), node, {}, index.scope(node)), node, function)
-    edits.sweep(())
+    edits.sweep(list(edits.added.values()))  # bodies compute results that no node reads
     index.finish()
 
 
@@ -381,10 +285,9 @@ def _reason(node: gs.Node, before: int, after: int, log: Log) -> str:
             return blocked.reason
     if schema.schema(node.op, "", after) is None:
         return f"opset {after} has no {node.op}"
-    step = node.op, max(before, after)
-    changed = CHANGED.get(step) or WIDENED.get(step)
-    if changed:
-        return f"opset {max(before, after)} changed {changed}; opset {after} cannot express this node"
+    change = CHANGES.get((node.op, max(before, after)))
+    if change is not None:
+        return f"opset {max(before, after)} changed {change.words}; opset {after} cannot express this node"
     return f"opset {after} cannot express these attributes and operands of opset {before}"
 
 

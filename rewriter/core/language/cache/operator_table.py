@@ -18,8 +18,8 @@ Output = tuple[int, tuple[int, ...]]
 negative position -1-i means operand i and all operands behind it.
 """
 
-Form = tuple[int, int, frozenset[str]]
-"""One version of an operator: least and most operands, and the attributes that it has."""
+Form = tuple[int, int, frozenset[str], frozenset[str]]
+"""One version of an operator: least and most operands, the attributes that it has, and those of them that it requires."""
 
 Entry = tuple[
     Mapping[str, tuple[tuple[int, Any], ...]], tuple[Output, ...], bool, tuple[Form, ...], tuple[tuple[int, bool], ...]
@@ -59,7 +59,8 @@ def _entry(defaults: Any, outputs: Any, repeats: Any, forms: Any, life: Any) -> 
         name: tuple([(since, tuple(value) if type(value) is list else value) for since, value in found])
         for name, found in defaults.items()
     }
-    return values, outputs, repeats, tuple([(least, most, frozenset(names)) for least, most, names in forms]), life
+    known = tuple([(least, most, frozenset(names), frozenset(required)) for least, most, names, required in forms])
+    return values, outputs, repeats, known, life
 
 
 def _make() -> str:
@@ -79,11 +80,13 @@ def _defaults(op: str) -> dict[str, tuple[tuple[int, Any], ...]]:
     return found
 
 
-def _forms(op: str) -> list[tuple[int, int, list[str]]]:
+def _forms(op: str) -> list[tuple[int, int, list[str], list[str]]]:
     from rewriter.core.language import schema
 
     versions = [found for found in schema.registered(op, "") if not found.deprecated]
-    return [(found.min_input, found.max_input, sorted(found.attributes)) for found in versions]
+    required = ([name for name, one in found.attributes.items() if one.required] for found in versions)
+    pairs = zip(versions, required, strict=True)
+    return [(found.min_input, found.max_input, sorted(found.attributes), sorted(names)) for found, names in pairs]
 
 
 def _life(op: str) -> tuple[tuple[int, bool], ...]:
