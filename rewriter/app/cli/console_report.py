@@ -100,7 +100,10 @@ class ConsoleReport:
                 self.advice = _advice(outcome, answers, self._args)
         if outcome.expectation is not None:
             expected = [*expectation_lines(outcome.expectation, style)]
-            head = [head[0], *expected[1:]] if head and outcome.expectation.before else [*head, *expected]
+            if not (head and outcome.expectation.before):
+                head += expected
+            elif log.counts or outcome.expectation.questions or not outcome.expectation.after:
+                head[1:] = expected[1:]
         yield from check_lines(outcome.path, log, head, style, changes=self._models == 1)
         yield from unchecked_lines(outcome.unjudged, style)
         if outcome.asked and (self._models == 1 or self._args.verbose):
