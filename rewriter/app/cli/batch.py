@@ -54,7 +54,7 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
     if args.report:
         from rewriter.app.batch.result_folder import check_reports
 
-        check_reports(args.report, _used_files(jobs, args))
+        check_reports(args.report, _used_files(jobs, args), args.staging)
     work = make_work(command, args)
     reports = args.format != "text" or bool(args.report)
     if reports:
