@@ -154,14 +154,22 @@ class ConsoleReport:
         return {rule.code: rule.paragraphs["Fix"] for rule in rules if rule.paragraphs.get("Fix")}
 
 
+_NODE = re.compile(
+    r"[Nn]ode \((?P<node>[^()\s]+)\)|Name:'(?P<name>[^']+)'|(?<!ai\.onnx):(?P<op>\w+)\(-?\d+\) is not a registered"
+)
+"""The node in an error message of ONNX Runtime, or its operator in another domain than ONNX's own."""
+
+
 def _advice(outcome: Outcome, answers: Mapping[str, str], args: argparse.Namespace) -> str:
     """The next command for a model that ONNX Runtime rejects and no rule that ran repairs; "" if there is none."""
     name = quote(clean(outcome.path))
     for code, when in answers.items():
         return fix_command(args, f"DEFAULT,{code}") if when else f"rewriter why {code} {name}"
-    named = re.search(r"Node \(([^()\s]+)\)|node \(([^()\s]+)\)|Name:'([^']+)'", outcome.refusal or "")
-    node = "" if named is None else next(group for group in named.groups() if group)
-    return f"rewriter new MY001 --from {name} --around {quote(clean(node))} -o MY001.rules" if node else ""
+    named = _NODE.search(outcome.refusal or "")
+    if named is None:
+        return ""
+    around = f"op:{named['op']} --depth 0" if named["op"] else quote(clean(named["node"] or named["name"]))
+    return f"rewriter new MY001 --from {name} --around {around} -o MY001.rules"
 
 
 def _has_remarks(outcome: Outcome, log: Log) -> bool:

@@ -105,7 +105,7 @@ def read_rule_file(path: str) -> str:
         return data.removeprefix(codecs.BOM_UTF8).decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise RewriterError(f"{path}:{line}: not UTF-8 text; save the file in this encoding") from None
+        raise RewriterError(f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from None
 
 
 def state_of(path: str) -> State:
