@@ -273,7 +273,8 @@ def check(
         expect: an .npz file with inputs and the framework's outputs. The outputs of the model are compared with them.
         runtime: whether ONNX Runtime, if it is installed, loads the model; `Result.refused_before` is its error message.
 
-    For an onnx-graphsurgeon graph or a `gs.Function`, only the rules run: without source file and without ONNX Runtime.
+    For an onnx-graphsurgeon graph or a `gs.Function`, only the rules run: without source file, and without ONNX Runtime unless
+    you pass `expect` or `runtime="yes"`.
 
     Raises:
         RewriterError: the model, the rules or a file cannot be read.
@@ -281,7 +282,7 @@ def check(
     _check_words(runtime, constant_inputs)
     if expect is not None and not os.path.isfile(expect):
         raise RewriterError(f"{os.fspath(expect)}: no such file")
-    if isinstance(model, gs.Graph):
+    if isinstance(model, gs.Graph) and expect is None and runtime != "yes":
         chosen = chosen_rules(rules, select, ignore, target, guess=guess)
         log = run_on_graph(model, chosen, Knowledge(None, has_kernel=has_kernel), limits, keep=False)
         return Result(Outcome(IN_MEMORY, log=log), None, is_check=True)
