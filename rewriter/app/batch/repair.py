@@ -163,8 +163,8 @@ def fix(
     """Repairs a model as `rewriter fix` does, and returns the same bytes. No configuration file is read.
 
     Args:
-        model: its path, an `onnx.ModelProto`, an onnx-graphsurgeon graph, a `Model`, an `onnx_ir.Model`, or the result of
-            `torch.onnx.export(..., dynamo=True)`. The model is not changed; the result is a copy.
+        model: its path, an `onnx.ModelProto`, an onnx-graphsurgeon graph, a `Model` or `Result`, an `onnx_ir.Model`, or the
+            result of `torch.onnx.export(..., dynamo=True)`. The model is not changed; the result is a copy.
         output: the file to write. With None nothing is written; use `Result.model`.
         rules: from `load_rules()`, or rule files and folders by path ("shipped" names the shipped rules). None means the
             shipped rules.
