@@ -8,7 +8,7 @@ import json
 import re
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -208,11 +208,17 @@ _loaded: deque[tuple[list[State], RulesAndWarnings]] = deque(maxlen=4)
 """The rule sets that this process loaded last, with the states of the files."""
 
 
-def load_rules(paths: Path | str | Iterable[Path | str] | None = None) -> RuleSet:
+def load_rules(
+    paths: Path | str | Iterable[Path | str] | None = None, *, before_compiling: Callable[[int], object] = int
+) -> RuleSet:
     """Reads, parses and checks a rule file or several; folders are searched for `*.rules`. None: the shipped rules.
 
     Rules that were found correct are in the cache (`Library`), and are not parsed and checked again. Files that this process
     loaded and that have not changed since return the same rules, with everything that was computed for them.
+
+    Args:
+        paths: the files and folders.
+        before_compiling: is called with the number of files if their rules are not in the cache.
 
     Raises:
         RewriterError: a path does not exist, cannot be read or is too big, or `paths` has another type.
@@ -220,7 +226,7 @@ def load_rules(paths: Path | str | Iterable[Path | str] | None = None) -> RuleSe
     """
     files = find_rule_files(paths)
     libraries = [Library(part) for part in _apart(files, paths)]
-    read = [_read(library) for library in libraries]
+    read = [_read(library, before_compiling) for library in libraries]
     sources = {source.path: source for library in libraries for source in library.sources}
     places = {path: number for number, path in enumerate(dict.fromkeys((*files, *sources)))}
     rules = sorted((rule for part, _ in read for rule in part), key=lambda rule: places[rule.path])
@@ -235,11 +241,14 @@ def load_rules(paths: Path | str | Iterable[Path | str] | None = None) -> RuleSe
     )
 
 
-def _read(library: Library) -> RulesAndWarnings:
+def _read(library: Library, before_compiling: Callable[[int], object]) -> RulesAndWarnings:
     for states, known in _loaded:
         if states == library.states:
             return known
-    found = library.read("checked") or _compiled(library)
+    found = library.read("checked")
+    if found is None:
+        before_compiling(len(library.states))
+        found = _compiled(library)
     if library.is_stable:
         _loaded.append((library.states, found))
     return found

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from rewriter.app.cli import selection
 from rewriter.core.engine.compile import prepared
 from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast
@@ -324,3 +325,20 @@ def test_a_missing_path_is_told_as_before(tmp_path: Path) -> None:
         load_rules([tmp_path / "no.rules"])
     with pytest.raises(RewriterError, match="no such file or directory; the file of a rule: rewriter rule MX001"):
         load_rules(["MX001"])
+
+
+def test_compiling_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "my.rules"
+    file.write_text(
+        f"rule A1 fresh-{tmp_path.name.replace('_', '-').lower()} <kind: exact> match {{ y = Neg(x) }} rewrite {{ y = x }}"
+    )
+    numbers: list[int] = []
+    for _ in range(2):
+        load_rules([file], before_compiling=numbers.append)
+    assert numbers == [1]
+    monkeypatch.setattr(selection, "MANY_FILES", 1)
+    selection._note_compiling(1)
+    assert not capsys.readouterr().err
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    selection._note_compiling(1)
+    assert capsys.readouterr().err.startswith("rewriter: note: preparing the rules of 1 files, ")

@@ -17,6 +17,9 @@ from rewriter.rule_tools.load_rules import load_rules
 from rewriter.rule_tools.load_rules import read_rules as rules_as_written
 from rewriter.workbench.style import clean
 
+MANY_FILES = 100
+"""Rule files that take so long to compile that a note is printed."""
+
 
 def read_rules(paths: Sequence[str] | None) -> list[Rule]:
     """The rules of `--rules` as they are written, by code. Errors as for `load_rules.read_rules`."""
@@ -69,12 +72,18 @@ def load(paths: Sequence[str] | None, *, quiet: bool = False) -> RuleSet:
     Raises:
         RewriterError: rule files are wrong, or have no rule.
     """
-    rules = load_rules(rule_paths(paths))
+    rules = load_rules(rule_paths(paths), before_compiling=_note_compiling)
     if rules.warnings and paths and not quiet:
         print_message(render_all(rules.warnings, rules.sources, wants_color(sys.stderr)))
     if paths and not len(rules):
         raise RewriterError(f"{', '.join(paths)}: there is no rule in it")
     return rules
+
+
+def _note_compiling(files: int) -> None:
+    """On a terminal, tells why a command takes some seconds longer when the rules are not in the cache."""
+    if files >= MANY_FILES and sys.stderr.isatty():
+        print_message(f"rewriter: note: preparing the rules of {files:,} files, once for this version; later runs start sooner")
 
 
 def target_names(args: argparse.Namespace) -> list[str]:
