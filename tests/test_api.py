@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -249,7 +251,7 @@ def test_an_unchanged_model_in_memory_is_the_result(tmp_path: Path) -> None:
 
 
 def test_what_is_no_model_in_memory(tmp_path: Path) -> None:
-    with pytest.raises(rewriter.RewriterError, match=r"a model is a path, .* not a builtins\.int"):
+    with pytest.raises(rewriter.RewriterError, match=r"a model is a path, .* not int"):
         rewriter.fix(3)
     model = onnx.load(MODELS / "mxnet-1.4.1-fix-gamma.onnx")
     model.graph.initializer[0].data_location = onnx.TensorProto.EXTERNAL
@@ -277,10 +279,13 @@ def forms() -> dict[str, object]:
         "graph of a model": rewriter.load(POOL).graph,
         "onnx_ir": ir.from_proto(proto),
         "program": Program(),
+        "result": rewriter.check(POOL),
     }
 
 
-@pytest.mark.parametrize("form", ["path", "text", "message", "graph", "model", "graph of a model", "onnx_ir", "program"])
+@pytest.mark.parametrize(
+    "form", ["path", "text", "message", "graph", "model", "graph of a model", "onnx_ir", "program", "result"]
+)
 def test_each_function_takes_each_kind_of_model(form: str) -> None:
     model = forms()[form]
     fixed = rewriter.fix(model)
@@ -299,8 +304,25 @@ def test_each_function_takes_each_kind_of_model(form: str) -> None:
     [rewriter.fix, rewriter.check, rewriter.optimize, rewriter.load, rewriter.edit, lambda model: rewriter.why("PT030", model)],
 )
 def test_what_is_no_model_is_rejected_with_what_is_accepted(call: Callable[[object], object]) -> None:
-    with pytest.raises(rewriter.RewriterError, match=r"a model is a path, an onnx.ModelProto, .* not a builtins.int"):
+    with pytest.raises(rewriter.RewriterError, match=r"a model is a path, an onnx.ModelProto, .* not int$"):
         call(3)
+
+
+def test_results_and_models_go_to_other_processes(tmp_path: Path) -> None:
+    fixed = rewriter.fix(POOL)
+    for again in (pickle.loads(pickle.dumps(fixed)), copy.deepcopy(fixed)):
+        assert repr(again) == repr(fixed) and again.proto == fixed.proto and again.log.counts == {"PT030": 1}
+    model = rewriter.load(POOL)
+    model.graph.nodes[0].name = "pool"
+    sent = pickle.loads(pickle.dumps(model))
+    assert sent.path == model.path and sent.to_proto() == model.to_proto() and sent.edited is False
+
+
+def test_a_graph_is_loaded_into_onnx_runtime_if_the_caller_asks_for_it() -> None:
+    pytest.importorskip("onnxruntime")
+    pool = gs.import_onnx(onnx.load(POOL))
+    assert rewriter.check(pool).refused_before is None
+    assert "incorrect size" in (rewriter.check(pool, runtime="yes").refused_before or "")
 
 
 def test_a_rule_file_is_named_by_its_path(tmp_path: Path) -> None:
@@ -328,6 +350,7 @@ def test_rules_are_loaded_from_one_path_or_several(tmp_path: Path) -> None:
         (lambda: rewriter.check(POOL, constant_inputs="maybe"), "constant_inputs is 'no' or"),  # type: ignore[arg-type]
         (lambda: rewriter.check(POOL, expect="none.npz"), "none.npz: no such file"),
         (lambda: rewriter.extract(POOL, 3), "names are a text or a list of texts, not 3"),  # type: ignore[arg-type]
+        (lambda: rewriter.edit(POOL, "rename a0=image"), "an edit is a kind and a text, such as"),  # type: ignore[arg-type]
         (lambda: rewriter.split(POOL, every=-1), "every and max_size are positive numbers"),
         (lambda: rewriter.opset(POOL, "13"), "the version is a number, not '13'"),  # type: ignore[arg-type]
         (lambda: rewriter.rewrite(graph(), settings={("MX001", "no"): 1}), "no rule that runs has the parameter"),

@@ -73,5 +73,7 @@ def find_rule(code: str, rules: Sequence[Rule]) -> Rule:
         if rule.code.upper() == wanted or wanted in rule.header.replaces:
             return rule
     near = suggest(wanted, [rule.code for rule in rules])
-    hint = f"; did you mean {near}?" if near else "; `rewriter rules` lists them"
-    raise RewriterError(f"there is no rule {code!r}{hint}")
+    hint = f"did you mean {near}?" if near else "`rewriter rules` lists them"
+    if "." in code:
+        hint = "name the rule first, then the model"
+    raise RewriterError(f"there is no rule {code!r}; {hint}")

@@ -69,5 +69,6 @@ def explain(code: str) -> str:
     page = pages.get(code.upper())
     if page is None:
         near = suggest(code.upper(), pages)
-        raise RewriterError(f"there is no code {code!r}" + (f"; did you mean {near}?" if near else ""))
+        hint = f"did you mean {near}?" if near else "`rewriter rule CODE` shows a rule"
+        raise RewriterError(f"there is no message {code!r}; {hint}")
     return page.render()

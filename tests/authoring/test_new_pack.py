@@ -77,3 +77,13 @@ def test_names_that_are_none(call: Call, tmp_path: Path, name: str) -> None:
 def test_nothing_is_overwritten(call: Call, tmp_path: Path) -> None:
     done = call("new-pack", "acme", "-o", tmp_path)
     assert done.code == 2 and "exists" in done.err and not list(tmp_path.iterdir())
+
+
+def test_its_readme_begins_a_second_rule(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "acme-rules"
+    assert call("new-pack", "acme", "-o", folder).code == 0
+    (line,) = (line for line in (folder / "README.md").read_text().splitlines() if line.startswith("    rewriter new "))
+    texts.written(folder, MODEL).rename(folder / "net.onnx")
+    monkeypatch.chdir(folder)
+    done = call(*line.replace("NODE", "h").split()[1:])
+    assert done.code == 0 and "ACME002" in done.err, done.err

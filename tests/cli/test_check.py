@@ -130,6 +130,16 @@ def test_no_rule_answers_for_an_operator_that_onnx_never_had(call: Call, tmp_pat
     assert done.out.splitlines()[1:] == ["  no rule repairs this (to write one: docs/first-rule.md)"]
 
 
+def test_an_operator_of_another_domain_has_the_command_that_begins_a_rule(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model = '<ir_version: 8, opset_import: ["": 13, "acme": 1]> g (float[2] x) => (float[2] y) { y = acme.Foo(x) }'
+    onnx.save(onnx.parser.parse_model(model), tmp_path / "net.onnx")
+    done = call("check", tmp_path / "net.onnx")
+    begin = f"rewriter new MY001 --from {tmp_path / 'net.onnx'} --around op:Foo --depth 0"
+    assert done.err.endswith(f"\nnext: {begin} -o MY001.rules\n")
+    assert "\n  y = acme.Foo(x)\n" in call(*begin.split()[1:]).out.replace("[n1] ", "")
+
+
 def test_a_rule_without_the_operator_of_the_message_is_no_answer(call: Call, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     model = '<ir_version: 8, opset_import: ["": 13]> g (bool[2] x) => (bool[2] y) { y = Neg(x) }'

@@ -102,3 +102,20 @@ def test_a_file_of_another_model_is_said_to_be_one(call: Call, tmp_path: Path) -
     assert "inputs.npz has no input 'x' of the model: expected 'in_x', found 'more', 'other', 'out_0'" in (
         call("check", path, "--expect", tmp_path / "inputs.npz").err
     )
+
+
+def test_a_rejected_model_that_no_rule_repairs_keeps_the_advice_on_its_error_message(call: Call, tmp_path: Path) -> None:
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { [odd] y = Foo(x) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    np.savez(tmp_path / "net.npz", x=X[:2], y=X[:2])
+    alone = call("check", tmp_path / "net.onnx")
+    assert "no rule repairs this (to write one: " in alone.out
+    assert call("check", tmp_path / "net.onnx", "--expect", tmp_path / "net.npz").out == alone.out
+
+
+@pytest.mark.parametrize("x", [np.zeros(5, np.float32), np.zeros((4, 1), np.float32), np.zeros(4, np.float64)])
+def test_recorded_inputs_of_another_shape_or_type_are_questioned(call: Call, tmp_path: Path, x: np.ndarray) -> None:
+    model = write(tmp_path / "a", "Relu", np.abs(X))
+    np.savez(tmp_path / "net.npz", in_x=x, out_0=X)
+    done = call("check", model, "--expect", tmp_path / "net.npz")
+    assert done.out.splitlines()[-1].endswith("net.npz of another model? Shapes or types differ, and no rule changes that")

@@ -35,6 +35,15 @@ def test_a_model_counts_once_and_a_missing_one_too(tree: Path) -> None:
     assert [Path(model.path).name for model in found] == ["a.onnx", "no.onnx"]
 
 
+def test_a_model_that_is_also_reached_by_a_link_has_its_own_name(tree: Path) -> None:
+    (tree / "b" / "0.onnx").symlink_to("1.onnx")
+    assert [model.place for model in find_models([str(tree / "b")])] == ["1.onnx", "2.onnx"]
+    (tree / "b" / "1.onnx").rename(tree / "1.onnx")
+    (tree / "b" / "0.onnx").unlink()
+    (tree / "b" / "0.onnx").symlink_to("../1.onnx")
+    assert [model.place for model in find_models([str(tree / "b")])] == ["0.onnx", "2.onnx"]
+
+
 def test_beside_the_input(tree: Path) -> None:
     assert targets(tree, "a.onnx", "c") == {"a.onnx": "a.fixed.onnx", "c/B.ONNX": "c/B.ONNX.fixed.onnx"}
 

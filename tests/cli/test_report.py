@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from hashlib import sha256
@@ -221,3 +222,9 @@ def test_rules_that_were_not_tried_are_told_once_for_all_models(call: Call, tmp_
     assert [model["skipped"] for model in whole["models"]][:2] == [one["models"][0]["skipped"]] * 2
     assert len(json.dumps(one["skipped"])) < 4000
     assert one["schema"] == 2
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="the system has no folder that nobody can write to")
+def test_a_folder_that_cannot_be_written_ends_the_call_before_any_work(call: Call) -> None:
+    done = call("check", GEMM, "--report", "/proc/r.html")
+    assert (done.code, done.out, done.err.startswith("rewriter: error: /proc/r.html: ")) == (2, "", True)

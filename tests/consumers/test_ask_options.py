@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import onnx
@@ -47,6 +48,19 @@ def test_check_prints_what_a_consumer_makes_of_a_model(call: Call, monkeypatch: 
     assert done.out.splitlines() == [f"{model}: Fake 1.0 rejects it: there is no Identity"]
     assert done.code == 1
     assert call("check", relu(tmp_path / "n.onnx"), "--ask", "fake").code == 0
+
+
+def test_check_prints_the_command_that_repairs_a_model_for_its_consumer(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recipe: Recipe
+) -> None:
+    fake(monkeypatch, tmp_path / "runtimes", NO_IDENTITY)
+    model = chain(tmp_path / "m.onnx")
+    done = call("check", model, "--ask", "FAKE")
+    fix = f"rewriter fix {model} --target fake --ask -o {tmp_path / 'm.fixed.onnx'}"
+    assert done.err.startswith("1 model: 1 not accepted by a consumer; 0 findings; ")
+    assert done.err.endswith(f"\nnext: {fix}\n")
+    assert call(*fix.replace("--target fake", "--target tract").split()[1:]).code == 0
+    assert "next:" not in call("check", tmp_path / "m.fixed.onnx", "--ask", "fake").err
 
 
 def test_check_prints_each_reason_once_for_a_folder(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -151,6 +165,10 @@ def test_one_that_is_not_installed_is_an_error(call: Call, monkeypatch: pytest.M
     done = call("check", relu(tmp_path / "m.onnx"), "--ask", "fake")
     assert done.code == 2
     assert "fake is not installed; install it, or name an environment that has it with --consumer-env DIR" in done.err
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "env" / "bin" / "python").symlink_to(sys.executable)
+    done = call("check", tmp_path / "m.onnx", "--ask", "fake", "--consumer-env", tmp_path / "env")
+    assert f"fake is not installed in {tmp_path / 'env'}; install it" in done.err
 
 
 def test_the_list_of_consumers_in_the_help() -> None:

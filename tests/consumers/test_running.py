@@ -43,6 +43,19 @@ def test_compare_names_the_first_tensor_that_a_consumer_computes_otherwise(
     assert "A  r, made by Relu (node)" in done.out
 
 
+@pytest.mark.parametrize(
+    ("tolerance", "options", "code"), [("", (), 1), ("TOLERANCE = 1e-2", (), 0), ("", ("--rtol", "1e-2"), 0)]
+)
+def test_compare_allows_what_check_allows(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tolerance: str, options: tuple[str, ...], code: int
+) -> None:
+    fake(monkeypatch, tmp_path / "runtimes", run="return [np.maximum(feed['x'], 0) * 1.005]", more=tolerance)
+    model = relu(tmp_path / "m.onnx")
+    assert call("compare", model, model, "--ask", "fake", *options).code == code
+    fake(monkeypatch, tmp_path / "runtimes", run="return [np.maximum(feed['x'], 0) * 1.0005]", more=tolerance)
+    assert call("compare", model, model, "--ask", "fake").code == 0
+
+
 def test_types_and_shapes_of_a_consumer_may_differ(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake(monkeypatch, tmp_path / "runtimes", run="return [np.maximum(feed['x'], 0).astype(np.float64).ravel()]")
     model = relu(tmp_path / "m.onnx")

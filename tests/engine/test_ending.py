@@ -75,6 +75,12 @@ def test_rules_that_undo_each_other_are_named() -> None:
     onnx.checker.check_model(outcome.proto)
 
 
+def test_a_rule_that_undoes_itself_is_named() -> None:
+    swap = "rule X1 swap <kind: exact> match { y = Add(a, b) } rewrite { y = Add(b, a) }"
+    outcome = soon(lambda: rewrite_text("g (float[2] x, float[2] z) => (float[2] y) { y = Add(x, z) }", swap))
+    assert [stop.message for stop in outcome.log.stops] == ["X1 undoes itself; see `rewriter explain E407`"]
+
+
 def test_edits_that_undo_each_other_are_named() -> None:
     flip = "rule X1 flip <kind: exact> match { [n] y = Softmax<axis=0>(x) } rewrite { n.axis = 1 }"
     flop = "rule X2 flop <kind: exact> match { [n] y = Softmax<axis=1>(x) } rewrite { n.axis = 0 }"

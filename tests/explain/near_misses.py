@@ -172,6 +172,8 @@ CONDITIONS = [
          "known(value(s)) is false; value(s) is [N, 3]"),
     Near("a rewrite that changes nothing", "match { [n] y = Softmax<axis=1>(x) }\nrewrite { n.axis = 1 }",
          "g (float[2,3] x) => (y) { y = Softmax<axis=1>(x) }", "rewrite", "rewrite", "it would change nothing"),
+    Near("a rewrite that makes the same node", "match { y = Softmax<axis=1>(x) }\nrewrite { y = Softmax<axis=1>(x) }",
+         "g (float[2,3] x) => (y) { y = Softmax<axis=1>(x) }", "rewrite", "rewrite", "it would change nothing"),
 ]  # fmt: skip
 
 CUSTOM = '<ir_version: 8, opset_import: ["": 13, "com.acme": 1]>'

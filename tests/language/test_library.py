@@ -334,3 +334,5 @@ def test_reading_imports_neither_onnx_nor_lark(file: Path) -> None:
 def test_a_missing_path_is_told_as_before(tmp_path: Path) -> None:
     with pytest.raises(RewriterError, match="no such file or directory"):
         load_rules([tmp_path / "no.rules"])
+    with pytest.raises(RewriterError, match="no such file or directory; the file of a rule: rewriter rule MX001"):
+        load_rules(["MX001"])

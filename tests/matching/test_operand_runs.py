@@ -48,6 +48,19 @@ def test_an_operand_behind_a_run_is_the_last(operands: str, fires: bool) -> None
     assert bool(rewrite_text(text, rule).fired) == fires
 
 
+def test_an_absent_operand_in_a_run_does_not_count() -> None:
+    rule = """\
+    rule T1 t <kind: exact>
+    match { [n] y = Clip(*xs) }
+    where all x in xs: dtype(x) == float
+    where (count x in xs: true) == 2
+    rewrite { each x in n.inputs { x = Neg(x) } }
+    """
+    head = "g (float[2] a, float b, int64 c) => (float[2] y)"
+    assert rewrite_text(f'{head} {{ y = Clip(a, "", b) }}', rule).fired
+    assert not rewrite_text(f'{head} {{ y = Clip(a, "", c) }}', rule).fired
+
+
 def test_the_first_place_that_the_conditions_allow() -> None:
     rule = """\
     rule T1 t <kind: exact>

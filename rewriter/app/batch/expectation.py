@@ -26,6 +26,9 @@ Repaired = Callable[[RuleSet], "tuple[Model | None, list[str]]"]
 MOST_TRIED = 24
 """Rules that are tried one by one."""
 
+FOREIGN = (OTHER_TENSOR, "dimensions for input: ", "Invalid rank for input: ", "Unexpected input data type")
+"""Parts of differences and of ONNX Runtime's error messages: inputs or outputs of another shape or type than in the file."""
+
 MEMORY = 1 << 28
 """Bytes of tensors that are compared together to find the first layer that differs."""
 
@@ -68,7 +71,7 @@ class Expectation:
             return ExpectationRecord(self._data, before, after, self._first(model), tuple(self._needed(fired)))
         questions, model = self._questions()
         first = "" if model is None else self._first(model)
-        is_foreign = not questions and OTHER_TENSOR in before and OTHER_TENSOR in after
+        is_foreign = not questions and any(words in before and words in after for words in FOREIGN)
         return ExpectationRecord(self._data, before, after, first, questions=questions, is_foreign=is_foreign)
 
     def _off(self, model: Model) -> str:

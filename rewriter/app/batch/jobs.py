@@ -34,6 +34,8 @@ class Found:
 def find_models(paths: Sequence[str], *, leave_out: str | None = None, skip: str = "") -> list[Found]:
     """The models named and those below the folders named, each once, folders in the order of their names.
 
+    A model that is also reached by a symbolic link has its own name.
+
     Args:
         paths: files, which need not exist (they fail one by one, later), folders, URLs of either, or the standard input.
         leave_out: a folder that is not searched, since results go there.
@@ -48,7 +50,9 @@ def find_models(paths: Sequence[str], *, leave_out: str | None = None, skip: str
     hidden = None if leave_out is None or is_url(leave_out) else _real(leave_out)
     for path in paths:
         for model in _models_of(path, hidden, skip):
-            found.setdefault(_real(model.path), model)
+            real = _real(model.path)
+            if real not in found or (os.path.islink(found[real].path) and not os.path.islink(model.path)):
+                found[real] = model
     if STDIN in found and len(found) > 1:
         raise RewriterError("- is the model on the standard input, and cannot be combined with other models")
     return list(found.values())

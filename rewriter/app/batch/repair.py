@@ -165,8 +165,8 @@ def fix(
     """Repairs a model as `rewriter fix` does, and returns the same bytes. No configuration file is read.
 
     Args:
-        model: its path, an `onnx.ModelProto`, an onnx-graphsurgeon graph, a `Model`, an `onnx_ir.Model`, or the result of
-            `torch.onnx.export(..., dynamo=True)`. The model is not changed; the result is a copy.
+        model: its path, an `onnx.ModelProto`, an onnx-graphsurgeon graph, a `Model` or `Result`, an `onnx_ir.Model`, or the
+            result of `torch.onnx.export(..., dynamo=True)`. The model is not changed; the result is a copy.
         output: the file to write. With None nothing is written; use `Result.model`.
         rules: from `load_rules()`, or rule files and folders by path ("shipped" names the shipped rules). None means the
             shipped rules, and an empty list no rules.
@@ -277,7 +277,8 @@ def check(
         expect: an .npz file with inputs and the framework's outputs. The outputs of the model are compared with them.
         runtime: whether ONNX Runtime, if it is installed, loads the model; `Result.refused_before` is its error message.
 
-    For an onnx-graphsurgeon graph or a `gs.Function`, only the rules run: without source file and without ONNX Runtime.
+    For an onnx-graphsurgeon graph or a `gs.Function`, only the rules run: without source file, and without ONNX Runtime unless
+    you pass `expect` or `runtime="yes"`.
 
     Raises:
         RewriterError: the model, the rules or a file cannot be read.
@@ -285,7 +286,7 @@ def check(
     _check_words(runtime, constant_inputs)
     if expect is not None and not os.path.isfile(expect):
         raise RewriterError(f"{os.fspath(expect)}: no such file")
-    if isinstance(model, gs.Graph):
+    if isinstance(model, gs.Graph) and expect is None and runtime != "yes":
         chosen = chosen_rules(rules, select, ignore, target, guess=guess)
         log = run_on_graph(model, chosen, Knowledge(None, has_kernel=has_kernel), limits, keep=False)
         return Result(Outcome(IN_MEMORY, log=log), None, is_check=True)

@@ -25,7 +25,7 @@ from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.app.report.document import ModelRecord, Report
 from rewriter.app.report.formats import ENDINGS, form_of, pieces_of
 from rewriter.core.errors import RewriterError
-from rewriter.core.onnxfile.write import check_target, make_folder, write_file
+from rewriter.core.onnxfile.write import NewFile, make_folder, write_file
 from rewriter.core.record import replace
 from rewriter.trust.source.find import find
 from rewriter.workbench.style import clean
@@ -285,7 +285,7 @@ MANY = 40
 """With this many models, there is one picture for each rule and model. With ten times as many, there is none."""
 
 
-def check_reports(paths: Sequence[str], used: Iterable[str]) -> None:
+def check_reports(paths: Sequence[str], used: Iterable[str], staging: str | None = None) -> None:
     """Checks, before any work, that each report can be written and overwrites no file that the call uses.
 
     Raises:
@@ -299,8 +299,9 @@ def check_reports(paths: Sequence[str], used: Iterable[str]) -> None:
         if (real := os.path.realpath(path)) in taken:
             raise RewriterError(f"--report {path} would overwrite {taken[real]}, which this command also reads or writes")
         taken[real] = path
-        if Path(path).parent.exists():  # `--out` makes its folder when the first model is written
-            check_target(Path(path), force=True)
+        if staging is None and Path(path).parent.exists():  # `--out` makes its folder when the first model is written
+            with NewFile(Path(path), force=True) as trial:
+                trial.fill(b"")
 
 
 def snapshots(paths: Sequence[str], models: int) -> int:

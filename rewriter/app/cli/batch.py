@@ -54,7 +54,7 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
     if args.report:
         from rewriter.app.batch.result_folder import check_reports
 
-        check_reports(args.report, _used_files(jobs, args))
+        check_reports(args.report, _used_files(jobs, args), args.staging)
     work = make_work(command, args)
     reports = args.format != "text" or bool(args.report)
     if reports:
@@ -88,8 +88,10 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
         sys.stdout.flush()
         summary = batch.totals.summary(seconds)
         print_message(summary_line(command, summary))
-        if command == "check" and args.format == "text" and (advice := fix_command(args) if summary.firings else batch.advice):
-            print(f"next: {advice}", file=sys.stderr)  # never broken, so that it can be copied
+        if command == "check" and args.format == "text":
+            repairable = bool(summary.firings or batch.declining)
+            if advice := fix_command(args, consumers=batch.declining) if repairable else batch.advice:
+                print(f"next: {advice}", file=sys.stderr)  # never broken, so that it can be copied
     if interruption.number:
         more = "; continue with --resume" if batch.results is not None else ""
         print_message(f"interrupted: {batch.totals.models:,} of {len(jobs):,} done{more}")
@@ -164,6 +166,7 @@ class _Batch:
         self.totals = Totals(command, args.rules, [one.rewriting.rules for one in (work, *work.variants)], keeps=keeps)
         self.profile = Profile()
         self.advice = ""
+        self.declining: set[str] = set()
         self.results: ResultFolder | None = None
         if getattr(args, "out", None) is not None and not is_url(args.out):
             self.results = _result_folder(command, jobs, work, args)
@@ -206,7 +209,7 @@ class _Batch:
             except Interrupted:
                 pass
             console.end()
-            self.advice = console.advice
+            self.advice, self.declining = console.advice, console.declining
 
     def _outcomes(
         self, jobs: Sequence[Job], finish: Callable[[Outcome], None], interruption: Interruption

@@ -7,13 +7,14 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from shlex import quote
 
 from rewriter.app.batch.outcome_records import Command, answers_to
 from rewriter.app.batch.urls import STDOUT
 from rewriter.app.batch.work import Outcome
 from rewriter.app.cli.output import Display, print_message, style_of
+from rewriter.app.cli.selection import codes
 from rewriter.app.report.document import pattern_of
 from rewriter.app.report.terminal import (
     VerdictCounts,
@@ -54,6 +55,8 @@ class ConsoleReport:
         self._waiting: list[str] = []
         self._verdicts = VerdictCounts()
         self.advice = ""
+        self.declining: set[str] = set()
+        """The consumers of --ask that do not accept all models, and are targets."""
 
     def print_outcome(self, outcome: Outcome) -> None:
         args = self._args
@@ -62,6 +65,11 @@ class ConsoleReport:
         if args.format != "text" or outcome.log is None or outcome.error:
             return
         self._verdicts.add(outcome.path, outcome.asked_after or outcome.asked)
+        if outcome.asked and self._command == "check":
+            from rewriter.trust.consumers.target_recipes import recipes_of
+
+            names = [recipe.module for recipe in recipes_of(code.lower() for code in codes(args.ask))]
+            self.declining.update(name for name, one in zip(names, outcome.asked, strict=True) if name and not one.accepts)
         log = self._without_needless(outcome, outcome.log)
         if self._models > 1 and not args.verbose:
             self._blocked.update({(blocked.rule, blocked.title) for blocked in log.blocked if not blocked.error})
@@ -100,7 +108,10 @@ class ConsoleReport:
                 self.advice = _advice(outcome, answers, self._args)
         if outcome.expectation is not None:
             expected = [*expectation_lines(outcome.expectation, style)]
-            head = [head[0], *expected[1:]] if head and outcome.expectation.before else [*head, *expected]
+            if not (head and outcome.expectation.before):
+                head += expected
+            elif log.counts or outcome.expectation.questions or not outcome.expectation.after:
+                head[1:] = expected[1:]
         yield from check_lines(outcome.path, log, head, style, changes=self._models == 1)
         yield from unchecked_lines(outcome.unjudged, style)
         if outcome.asked and (self._models == 1 or self._args.verbose):
@@ -151,14 +162,22 @@ class ConsoleReport:
         return {rule.code: rule.paragraphs["Fix"] for rule in rules if rule.paragraphs.get("Fix")}
 
 
+_NODE = re.compile(
+    r"[Nn]ode \((?P<node>[^()\s]+)\)|Name:'(?P<name>[^']+)'|(?<!ai\.onnx):(?P<op>\w+)\(-?\d+\) is not a registered"
+)
+"""The node in an error message of ONNX Runtime, or its operator in another domain than ONNX's own."""
+
+
 def _advice(outcome: Outcome, answers: Mapping[str, str], args: argparse.Namespace) -> str:
     """The next command for a model that ONNX Runtime rejects and no rule that ran repairs; "" if there is none."""
     name = quote(clean(outcome.path))
     for code, when in answers.items():
         return fix_command(args, f"DEFAULT,{code}") if when else f"rewriter why {code} {name}"
-    named = re.search(r"Node \(([^()\s]+)\)|node \(([^()\s]+)\)|Name:'([^']+)'", outcome.refusal or "")
-    node = "" if named is None else next(group for group in named.groups() if group)
-    return f"rewriter new MY001 --from {name} --around {quote(clean(node))} -o MY001.rules" if node else ""
+    named = _NODE.search(outcome.refusal or "")
+    if named is None:
+        return ""
+    around = f"op:{named['op']} --depth 0" if named["op"] else quote(clean(named["node"] or named["name"]))
+    return f"rewriter new MY001 --from {name} --around {around} -o MY001.rules"
 
 
 def _has_remarks(outcome: Outcome, log: Log) -> bool:
@@ -183,8 +202,14 @@ OPTIONS_OF_FINDINGS = ("rules", "extend", "target", "select", "ignore", "set", "
 """Options of a check on which its findings depend."""
 
 
-def fix_command(args: argparse.Namespace, select: str = "") -> str:
-    """The command that repairs what a check found, with the options that were typed; `select` are codes to select."""
+def fix_command(args: argparse.Namespace, select: str = "", consumers: Collection[str] = ()) -> str:
+    """The command that repairs what a check found, with the options that were typed.
+
+    Args:
+        args: of the check.
+        select: codes to select.
+        consumers: the consumers that do not accept the models.
+    """
     paths, name = args.paths, clean(args.paths[0]) if args.paths else ""
     options = [] if not select else ["--select", select]
     for option in OPTIONS_OF_FINDINGS:
@@ -194,6 +219,9 @@ def fix_command(args: argparse.Namespace, select: str = "") -> str:
         if value and args.origins[option].startswith("--") and not (select and option in ("select", "ignore", "guess")):
             values = [value] if isinstance(value, str) else [] if value is True else value
             options += [f"--{option} {quote(clean(one))}" for one in values] or [f"--{option}"]
+    if consumers:
+        options += [f"--target {quote(','.join(sorted(consumers)))} --ask"]
+        options += [f"--consumer-env {quote(clean(folder))}" for folder in args.consumer_env]
     if len(paths) != 1 or os.path.isdir(paths[0]):
         where = ["--out", "DIR"]
     elif paths[0] == STDOUT:

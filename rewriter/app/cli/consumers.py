@@ -43,7 +43,8 @@ class Asking:
             return [name.lower() for name in codes(self._ask or ())]
         found = [recipe.module for recipe in self._recipes if recipe.module]
         if len(found) < len(self._targets) or not found:
-            raise RewriterError(f"--ask needs a --target whose consumer rewriter can run: {SHIPPED}")
+            runnable = [recipe.target for recipe in recipes_of(SHIPPED.split(", ")) if recipe.module]
+            raise RewriterError(f"--ask needs a --target whose consumer rewriter can run: {', '.join(runnable)}")
         return found
 
     def rules(self, chosen: RuleSet) -> RuleSet:
@@ -84,5 +85,7 @@ def installed(name: str, environments: list[str]) -> Consumer:
     with budgeted(Budget(most=share_of_machine(1))):
         consumer = find(name, environments)
     if consumer is None:
-        raise RewriterError(f"{name} is not installed; install it, or name an environment that has it with --consumer-env DIR")
+        where = f" in {' or '.join(map(clean, environments))}" if environments else ""
+        how = "install it, or name an environment that has it with --consumer-env DIR (packages: docs/targets.md)"
+        raise RewriterError(f"{name} is not installed{where}; {how}")
     return consumer

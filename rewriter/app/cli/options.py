@@ -423,7 +423,7 @@ OPTIONS: dict[str, Option] = {
     "around": Option("draw the nodes around this one, by its name or the name of an output", "NODE", shell_words="nodes"),
     "hops": Option("number of steps that --around goes (default: 2)", "N", default=2, type=count),
     "layers": _flag("list every tensor that has a counterpart"),
-    "rtol": Option("relative tolerance (default: 1e-4)", "X", default=1e-4, type=tolerance),
+    "rtol": Option("relative tolerance (default: 1e-4; with --ask, what check --ask allows)", "X", type=tolerance),
     "atol": Option("absolute tolerance (default: 1e-6)", "X", default=1e-6, type=tolerance),
     "dump": _several("T,...", "also return these tensors, all outputs of nodes, or op:TYPE for all nodes of an operator", []),
     "runs": Option("number of runs of each model (default: as many as fit in --seconds)", "N", type=count),

@@ -126,7 +126,7 @@ class ExpectationRecord:
         rules: those that are needed to repair it; of a model that was correct, those that make it wrong.
         questions: guesses, each of which repairs it.
         outputs: how many outputs were compared.
-        is_foreign: an output has another shape or type than the recorded one, whatever the rules do: the file may be that of
+        is_foreign: an input or output has another shape or type than the recorded one, with every rule: the file may be from
             another model.
     """
 

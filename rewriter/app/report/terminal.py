@@ -250,7 +250,8 @@ def models_by_status(command: str, summary: Summary) -> str:
     """The models by status, each counted once."""
     statuses, rejected, differ = summary.statuses, summary.refused, summary.mismatched
     worked_on = statuses.get("findings", 0) + statuses.get("changed", 0) + statuses.get("refused", 0) - rejected - differ
-    groups = [(rejected, "rejected by ONNX Runtime"), (differ, "not as expected"), (worked_on, "with findings")]
+    found = "with findings" if summary.firings else "not accepted by a consumer"
+    groups = [(rejected, "rejected by ONNX Runtime"), (differ, "not as expected"), (worked_on, found)]
     if command != "check":
         repaired = summary.repaired if command == "fix" else 0
         groups = [(repaired, "repaired"), (worked_on - repaired, "changed"), (rejected, "still rejected by ONNX Runtime")]

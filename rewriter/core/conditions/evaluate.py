@@ -358,18 +358,18 @@ def _quantified(expr: ast.Quantified) -> Meaning:
             return over_some(items, names, world)
         if not isinstance(items, list):
             raise Failure("only lists and runs of tensors have items")
-        questions = ((condition, inner) for inner in one_by_one(items, names))
+        questions = ((condition, inner) for inner in one_by_one(items, names, world))
         if quantifier != "count":
             return _decide(questions, world, quantifier == "any")
         answers = [truth(question(inner, world)) for question, inner in questions]
         return UNKNOWN if UNKNOWN in answers else answers.count(True)
 
-    def one_by_one(items: list[Any], names: Bindings) -> Iterator[Bindings]:
+    def one_by_one(items: list[Any], names: Bindings, world: World) -> Iterator[Bindings]:
         """The same bindings for each item: a condition is evaluated before the next item is bound."""
         bound = {**names.bound}
         inner = names.among(bound)
         for item in items:
-            if item is not ABSENT:
+            if item is not ABSENT and not is_nameless(item, world):
                 bound[name] = item
                 yield inner
 
@@ -381,6 +381,11 @@ def _quantified(expr: ast.Quantified) -> Meaning:
         return UNKNOWN if any(answer is not False for answer in answers) else False
 
     return over_items
+
+
+def is_nameless(item: Any, world: World) -> bool:
+    """Whether the item is an absent operand in a run `*xs`, which is a tensor without a name in a graph."""
+    return isinstance(item, world.tensor_class) and not getattr(item, "name", True)
 
 
 MEANINGS: dict[type, Callable[..., Meaning]] = {

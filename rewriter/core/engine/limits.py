@@ -187,5 +187,7 @@ class Watch:
 def cycle_stop(circle: Sequence[str], root_name: str) -> Stop:
     """The message about rules that restored an earlier state of the graph; the last one fired at this root."""
     rules = tuple(dict.fromkeys(circle))
+    if len(rules) == 1:
+        return Stop("Cycle", f"{rules[0]} undoes itself; see `rewriter explain E407`", rules, (root_name,))
     shown = " -> ".join([*circle, circle[0]]) if len(circle) <= 8 else f"{len(circle)} firings of {', '.join(rules)}"
     return Stop("Cycle", f"these rules undo each other: {shown}", rules, (root_name,))

@@ -532,5 +532,5 @@ def _outputs(fired: Fired) -> list[gs.Tensor]:
 
 def _generation_stop(fired: Fired, limits: Limits) -> Stop:
     nodes = tuple(node_name(node) for node in fired.nodes.values())
-    text = f"rewriting its own results {limits.generations} times over; does the rule match what it makes?"
-    return Stop("Generation", f"{fired.compiled.code} was stopped after {text}", (fired.compiled.code,), nodes)
+    text = f"was stopped after rewriting its own results {limits.generations} times over; see `rewriter explain E407`"
+    return Stop("Generation", f"{fired.compiled.code} {text}", (fired.compiled.code,), nodes)

@@ -22,8 +22,8 @@ from rewriter.core.graph.model import load as load_file
 
 StrPath = os.PathLike[str] | str
 AnyModel: TypeAlias = StrPath | onnx.ModelProto | Model | Any
-"""A path, an `onnx.ModelProto`, an onnx-graphsurgeon graph, a `Model`, an `onnx_ir.Model`, or an object with a `model_proto`:
-PyTorch's `ONNXProgram`.
+"""A path, an `onnx.ModelProto`, an onnx-graphsurgeon graph, a `Model`, an object that has one (`Result`), an `onnx_ir.Model`,
+or an object with a `model_proto`: PyTorch's `ONNXProgram`.
 """
 
 
@@ -35,6 +35,8 @@ def as_source(model: AnyModel) -> StrPath | onnx.ModelProto:
     """
     if isinstance(model, str | os.PathLike | onnx.ModelProto):
         return model
+    if not isinstance(model, Model) and isinstance(own := getattr(model, "model", None), Model):
+        model = own
     if isinstance(model, Model):
         return model.to_proto()
     if isinstance(model, gs.Graph) and not isinstance(model, gs.Function):
@@ -46,10 +48,10 @@ def as_source(model: AnyModel) -> StrPath | onnx.ModelProto:
     if ir is not None and isinstance(model, ir.Model):
         from_ir: onnx.ModelProto = ir.to_proto(model)
         return from_ir
-    kind = f"{type(model).__module__}.{type(model).__name__}"
+    kind = f"{type(model).__module__}.{type(model).__name__}".removeprefix("builtins.")
     raise RewriterError(
-        "a model is a path, an onnx.ModelProto, an onnx-graphsurgeon graph, a rewriter.Model, an onnx_ir.Model or PyTorch's "
-        f"ONNXProgram, not a {kind}"
+        "a model is a path, an onnx.ModelProto, an onnx-graphsurgeon graph, a rewriter.Model or Result, an onnx_ir.Model or "
+        f"PyTorch's ONNXProgram, not {kind}"
     )
 
 
@@ -58,7 +60,7 @@ def load(model: AnyModel) -> Model:
     a file are copied.
 
     Args:
-        model: a path, an `onnx.ModelProto`, an onnx-graphsurgeon graph, a `Model`, an `onnx_ir.Model` or PyTorch's
+        model: a path, an `onnx.ModelProto`, an onnx-graphsurgeon graph, a `Model` or `Result`, an `onnx_ir.Model` or PyTorch's
             `ONNXProgram`.
 
     Raises:

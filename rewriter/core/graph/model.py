@@ -154,6 +154,11 @@ class Model:
         """
         return _complete(_serialised(self._message()))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The message, weights included: a model can be sent to another process, and copied by `copy.deepcopy`."""
+        state = {"path": self.path, "constant_inputs": self.constant_inputs, "marks_nodes": self.marks_nodes}
+        return Model.from_proto, (self.to_proto(), self.folder), state
+
     def outline(self) -> Outline:
         """Returns the model as it is now, without the weights that stayed in a file. Raises errors as `to_proto` does."""
         return outline(_serialised(self._message()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -58,7 +59,8 @@ def find_rule_files(paths: Path | str | Iterable[Path | str] | None) -> list[str
             else:
                 files.setdefault(os.path.realpath(path, strict=True), str(path))
         except (FileNotFoundError, NotADirectoryError):
-            raise RewriterError(f"{path}: no such file or directory") from None
+            help = f"; the file of a rule: rewriter rule {path}" if re.fullmatch("[A-Z]+[0-9]+", str(path)) else ""
+            raise RewriterError(f"{path}: no such file or directory{help}") from None
         except (OSError, RuntimeError, ValueError) as error:
             raise RewriterError(f"{path}: {reason(error)}") from None
         if len(files) > MAX_FILES:
@@ -103,7 +105,7 @@ def read_rule_file(path: str) -> str:
         return data.removeprefix(codecs.BOM_UTF8).decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise RewriterError(f"{path}:{line}: not UTF-8 text; save the file in this encoding") from None
+        raise RewriterError(f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from None
 
 
 def state_of(path: str) -> State:

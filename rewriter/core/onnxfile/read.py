@@ -32,7 +32,7 @@ _STARTS = (
     (b"<!doctype html", "an HTML page, perhaps of an error in a download"),
     (b"<html", "an HTML page, perhaps of an error in a download"),
     (b"<?xml", "an XML file"),
-    (b"{", "a JSON file (where it is a model, `rewriter text` reads it)"),
+    (b"{", "a JSON file (if it is a model, `rewriter text` reads it)"),
     (b"[", "a JSON file"),
     (b"ir_version:", "a model in protobuf's text format (`rewriter text` reads it)"),
     (b"<", "a model in ONNX's text format, perhaps (`rewriter text` reads it)"),

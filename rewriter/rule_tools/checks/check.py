@@ -13,10 +13,11 @@ from itertools import groupby
 from rewriter.core.language import ast
 from rewriter.core.language.code_table import mentions
 from rewriter.core.language.diagnostics import Diagnostic
+from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.syntax.expand_table import merged
 from rewriter.core.language.walk import bound, children, pattern_nodes, size
 from rewriter.core.record import replace
-from rewriter.rule_tools.checks.context import KIND_WORDS, Binding, CheckContext, NameScope
+from rewriter.rule_tools.checks.context import KIND_WORDS, Binding, CheckContext, NameScope, did_you_mean
 from rewriter.rule_tools.checks.evidence import asks_nothing, check_evidence, check_source, without_optional
 from rewriter.rule_tools.checks.expressions import Types
 from rewriter.rule_tools.checks.header import bind_params, check_defines, check_doc, check_header, check_settings, explained
@@ -156,9 +157,11 @@ def _check_private(context: CheckContext, scope: NameScope) -> None:
 def _check_unused(context: CheckContext, scope: NameScope) -> None:
     for binding in unused(context, scope):
         what = KIND_WORDS[binding.kind]
-        helps = (f"leave it out, or call it `_{binding.name}`",)
+        helps: tuple[str, ...] = (f"leave it out, or call it `_{binding.name}`",)
         if binding.kind == "node":
             helps = (f"leave out the label `[{binding.name}]`",)
+        elif binding.kind == "attribute":
+            helps = did_you_mean(binding.name, DTYPES) or helps
         code = "W202" if binding.kind == "param" else "W201"
         span = context.narrow(binding.span, binding.name)
         context.report(code, f"`{binding.name}`, {what}, is never used", span, "never used", helps=helps)

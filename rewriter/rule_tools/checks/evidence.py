@@ -11,14 +11,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rewriter.core.language import ast
-from rewriter.core.language.diagnostics import Diagnostic
+from rewriter.core.language.diagnostics import Diagnostic, suggest
 from rewriter.core.language.expand.variants import is_false, left_of
 from rewriter.core.language.functions import OF_ABSENT, SOURCE_FUNCTIONS
-from rewriter.core.language.header import EVIDENCE, RUNTIMES
+from rewriter.core.language.header import EVIDENCE, KINDS, RUNTIMES
 from rewriter.core.language.operator_traits import of_form
 from rewriter.core.language.walk import children, pattern_nodes, walk
 from rewriter.core.record import replace
 from rewriter.rule_tools.checks.context import CheckContext, did_you_mean
+from rewriter.rule_tools.checks.header import KEYS
 
 # Uses of operands or nodes that may be absent: an optional operand, a node of another form of the pattern.
 #
@@ -123,16 +124,25 @@ BROADCASTING = of_form("broadcast", "sloped", "expand")
 
 def check_evidence(context: CheckContext) -> None:
     """Reports evidence that is missing, unknown, out of place or not tested, and doubt about a shape that decides."""
-    item = next((item for item in context.rule.meta if item.key == "evidence"), None)
+    items = {item.key: item for item in context.rule.meta}
+    item = items.get("evidence")
     if item is None:
-        if context.is_repair:
+        if context.is_repair and not any(key not in KEYS and suggest(key, ["evidence"]) for key in items):
             _missing(context)
     elif not context.is_repair:
+        if "kind" in items and getattr(items["kind"].value, "name", "") not in KINDS:
+            return  # `check_header` reports the kind, which may be a repair
         message = f"`evidence` belongs to a repair, and this rule is of kind `{context.header.kind.name}`"
         context.report("E254", message, item.span, "not here", helps=("leave it out", "or say `kind: repair`"))
     elif context.header.evidence is not None and _known(context, item, context.header.evidence):
         _check_question(context, item, context.header.evidence)
     _doubtful_broadcast(context)
+
+
+_ANSWERS = (
+    "`evidence: refused` if the model is rejected without the repair",
+    "`evidence: guess` if the repair cannot be determined from the model",
+)
 
 
 def _missing(context: CheckContext) -> None:
@@ -143,17 +153,14 @@ def _missing(context: CheckContext) -> None:
         span,
         "on what evidence?",
         (f"one of: {', '.join(EVIDENCE)}",),
-        (
-            "`evidence: refused` if the model is rejected without the repair",
-            "`evidence: guess` if the repair cannot be determined from the model",
-        ),
+        _ANSWERS,
     )
 
 
 def _known(context: CheckContext, item: ast.MetaItem, evidence: ast.Evidence) -> bool:
     """Whether the words are words of the language."""
     if evidence.name not in EVIDENCE:
-        notes, helps = (f"one of: {', '.join(EVIDENCE)}",), did_you_mean(evidence.name, EVIDENCE)
+        notes, helps = (f"one of: {', '.join(EVIDENCE)}",), did_you_mean(evidence.name, EVIDENCE) or _ANSWERS
         context.report("E252", f"there is no evidence `{evidence.name}`", item.value_span, "unknown word", notes, helps)
         return False
     if evidence.runtime and evidence.name != "refused":

@@ -413,7 +413,7 @@ class Types:
                 f"`{expr.op}` cannot compare {describe(left)} with {describe(right)}",
                 expr.span,
                 "never comparable",
-                helps=_unquoted(expr, left, right),
+                helps=(type_in_quotes(expr.left) or type_in_quotes(expr.right)) if "dtype" in (left, right) else (),
             )
         return result or "bool"
 
@@ -437,12 +437,12 @@ def is_nan(expr: object) -> bool:
     return isinstance(expr, ast.Literal) and isinstance(expr.value, float) and isnan(expr.value)
 
 
-def _unquoted(expr: ast.Compare, left: str, right: str) -> tuple[str, ...]:
-    for side in (expr.left, expr.right):
-        if "dtype" in (left, right) and isinstance(side, ast.Literal) and isinstance(side.value, str):
-            name = NUMPY_NAMES.get(side.value, side.value)
-            return (f"element types are written without quotes: {name}",) if name in DTYPES else ()
-    return ()
+def type_in_quotes(expr: ast.Expr) -> tuple[str, ...]:
+    """The help line for an element type in quotes."""
+    if not isinstance(expr, ast.Literal) or not isinstance(expr.value, str):
+        return ()
+    name = NUMPY_NAMES.get(expr.value, expr.value)
+    return (f"element types are written without quotes: {name}",) if name in DTYPES else ()
 
 
 def _literal(value: object) -> str:

@@ -114,6 +114,7 @@ def check_operator(context: CheckContext, op: ast.Op, in_pattern: bool) -> bool:
         helps, notes = (f"compute a constant in braces: {{{op.name}(...)}}",), (f"`{op.name}` is a function of expressions",)
     elif not helps and not notes:
         notes = ("operators outside the standard are written with their domain: com.acme.Name",)
+        helps = (f'for an operator without a domain: `[n] y = _(x)`, and `where op(n) == "{op.name}"`',) if in_pattern else ()
     context.report("E101", f"{where} has no operator `{op.name}`", op.span, "unknown operator", notes, helps)
     return False
 
@@ -206,6 +207,8 @@ def check_value(context: CheckContext, op: ast.Op, name: str, value: ast.Expr, a
     helps: tuple[str, ...] = ()
     if kinds & {"graph", "graphs", "type", "types", "tensors", "sparse tensor", "sparse tensors"}:
         helps = (f"test for presence instead: <{name}>",)
+    elif "int" in kinds:
+        helps = types.type_in_quotes(value)
     message = f"attribute `{name}` of `{op.name}` is {what}"
     context.report("E106", message, value.span, f"this is {types.describe(actual)}", (), helps)
 

@@ -16,6 +16,7 @@ from rewriter.core.conditions.witnessed import Witnessed, node_words, tensor_wor
 from rewriter.core.engine.attempt import Attempt
 from rewriter.core.engine.compile import CompiledRule
 from rewriter.core.engine.firing import Fired, Tracer
+from rewriter.core.engine.phases import changes_nothing
 from rewriter.core.engine.recorder import Recorder
 from rewriter.core.graph.index import operator_key
 from rewriter.core.graph.message_text import node_name
@@ -388,14 +389,16 @@ class Explainer(Tracer):
         self._deepest = None
         self._context.forget()
         fired = self._attempt.at_node(self._compiled, root)
-        return RuleAnswer(place, name, root.op, False, self._deepest) if fired is None else self._fires(fired)
+        if fired is None or self._is_idle(fired):
+            return RuleAnswer(place, name, root.op, False, self._deepest)
+        return self._fires(fired)
 
     def explain_model(self) -> RuleAnswer:
         """The rule on the model's interface."""
         self._deepest = None
         for bound in interface_matches(self._compiled.rule.ast.match, self._context, self._compiled.parameter_values):
             fired = self._attempt.on_graph(self._compiled, bound, 0)
-            if fired is not None:
+            if fired is not None and not self._is_idle(fired):
                 return self._fires(fired)
         return RuleAnswer(self._context.index.scopes[0].path, "", "", False, self._deepest or self._interface())
 
@@ -405,6 +408,15 @@ class Explainer(Tracer):
         self._attempt.take_back(fired)
         firing = log.firings[0]
         return RuleAnswer(firing.place, firing.root, firing.op, True, None, firing.matched, firing.changes, firing.conditions)
+
+    def _is_idle(self, fired: Fired) -> bool:
+        """Whether the rewrite makes the matched nodes again. A run rolls such a rewrite back, as this does."""
+        if not changes_nothing(fired.edits):
+            return False
+        self._attempt.take_back(fired)
+        span = self._compiled.rule.ast.rewrites[0].span
+        self._note("rewrite", "rewrite", (0, 0), "the rewrite can be done", "it would change nothing", span)
+        return True
 
     def _keep(self, question: FirstNo | None) -> None:
         if question is not None and (self._deepest is None or question.depth > self._deepest.depth):

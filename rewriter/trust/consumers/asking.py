@@ -63,7 +63,7 @@ def find(name: str, environments: Sequence[str]) -> Consumer | None:
         if "broken" in answer:
             raise RewriterError(f"{path}: {name} cannot be imported: {one_line(answer['broken'])}")
         if "version" in answer:
-            return Consumer(runtime, answer["version"], path)
+            return Consumer(runtime, answer["version"], path, answer["tolerance"])
     return None
 
 

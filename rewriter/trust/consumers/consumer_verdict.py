@@ -28,11 +28,13 @@ class Consumer:
         runtime: its module in `runtimes`.
         version: its name with its version, as people write it.
         python: the interpreter of the environment that has it.
+        tolerance: how far its outputs may be off, relative to the largest value.
     """
 
     runtime: str
     version: str
     python: str
+    tolerance: float = 1e-3
 
 
 @record(frozen=True, slots=True)

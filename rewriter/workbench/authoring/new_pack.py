@@ -90,7 +90,7 @@ def _words(pack: NewPack) -> Mapping[str, str]:
         "distribution": pack.distribution,
         "package": pack.package,
         "rules": pack.rules,
-        "code": pack.code,
+        "next_code": f"{pack.code.removesuffix('001')}002",
         "version": ".".join(__version__.split(".")[:2]),
     }
 
@@ -156,18 +156,18 @@ Rules for rewriter, as a package:
     pip install {distribution}
     rewriter fix net.onnx -o fixed.onnx --extend pack:{name}
 
-`extend = ["pack:{name}"]` in `rewriter.toml` runs them always, in addition to the shipped rules.
+To run them in each call, write `extend = ["pack:{name}"]` into `rewriter.toml`. They run in addition to the shipped rules.
 
 The rules are in `{rules}`, one a file. To work on them:
 
     pip install -e ".[test]"
-    rewriter new {code} --from net.onnx --around NODE -o {rules}/{code}_what-is-wrong.rules
+    rewriter new {next_code} --from net.onnx --around NODE -o {rules}/{next_code}_what-is-wrong.rules
     rewriter test {rules} --watch
     rewriter fmt {rules} && rewriter lint {rules}
     rewriter verify {rules} --update-lock
     python -m pytest
 
-`verified.lock.json` holds what `verify` found, so that only rules that changed are verified again.
+`verified.lock.json` records the verdicts of `verify`, so that `verify` runs only changed rules again.
 """,
     "tests/test_rules.py": '''\
 """The rules are laid out, tested, free of contradictions, and verified as they are."""

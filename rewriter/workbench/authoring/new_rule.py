@@ -91,7 +91,7 @@ def around_nodes(
 
     Args:
         model: is not changed.
-        names: names of the nodes, or of tensors that they make.
+        names: names of the nodes or of tensors that they make, or op:TYPE for the first node of an operator.
         depth: steps along tensors, against their direction as well; nodes in other bodies are not reached.
         rules: the rules that must fire in the part as before when its weights are smaller.
         runtime: whether to run ONNX Runtime, to see if the part with smaller weights loads.
@@ -108,7 +108,10 @@ def around_nodes(
                 places = _places(whole.graph, names)
                 break
     if not places:
-        near = suggest("".join(names[:1]), [text for node in whole.graph.node for text in (node.name, *node.output) if text])
+        near = suggest(
+            "".join(names[:1]),
+            [text for node in whole.graph.node for text in (node.name, *node.output, f"op:{node.op_type}") if text],
+        )
         hint = f"did you mean {near!r}?" if near else "`rewriter show MODEL --nodes` lists them"
         raise RewriterError(f"no node and no node's output is called {''.join(names[:1])!r}; {hint}")
     kept = sorted(_near(whole.graph, places, depth))
@@ -123,7 +126,8 @@ def around_nodes(
 def _places(graph: onnx.GraphProto, names: Sequence[str]) -> list[int]:
     """The places of all these nodes; none if a node is missing. Names of nodes take precedence over names of outputs."""
     backwards = list(enumerate(graph.node))[::-1]  # so that the first of several nodes counts
-    known = {name: place for place, node in backwards for name in node.output}
+    known = {f"op:{node.op_type}": place for place, node in backwards}
+    known.update((name, place) for place, node in backwards for name in node.output)
     known.update((node.name, place) for place, node in backwards)
     return [known[name] for name in names] if known.keys() >= set(names) else []
 

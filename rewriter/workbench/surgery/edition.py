@@ -50,6 +50,8 @@ def edit(model: Model, edits: Iterable[Edit], *, with_children: bool = False) ->
         RewriterError: an edit cannot be done; the text says why.
     """
     wanted = list(edits)
+    if not all(isinstance(one, tuple) and len(one) == 2 for one in wanted):
+        raise RewriterError(f'an edit is a kind and a text, such as ("rename", "data=image"), not {wanted!r}')
     editing = Editing(model, with_children=with_children)
     editing.types = parsed_types(text for kind, text in wanted if kind == TYPE)
     for kind, group in groupby((one for one in wanted if one[0] != TYPE), lambda one: one[0]):
@@ -63,7 +65,7 @@ def edit(model: Model, edits: Iterable[Edit], *, with_children: bool = False) ->
                 KINDS[kind](editing, text)
                 editing.settle()
         except KeyError:
-            raise RewriterError(f"there is no edit {kind!r}; there is {', '.join([*KINDS, *TOGETHER])}") from None
+            raise RewriterError(f"there is no edit {kind!r}; the edits are {', '.join([*KINDS, *TOGETHER])}") from None
         except RewriterError as error:
             raise RewriterError(f"--{kind}: {error}") from error
     return editing

@@ -408,7 +408,8 @@ def text(args: argparse.Namespace) -> int:
         raise RewriterError("-o names a file of this machine")
     form = args.form or (forms.TEXT if printed else forms.form_of(Path(args.output)))
     if form is None:
-        raise RewriterError(f"the ending of {args.output} does not select a form; pass --as")
+        endings = ", ".join(f".{one}" for one in dict.fromkeys(forms.ENDINGS.values()))
+        raise RewriterError(f"the ending of {args.output} does not select a form; use {endings}, or pass --as")
     if printed and form == forms.BINARY:
         raise RewriterError("a model in its binary form is written to a file; name it with -o FILE")
     source = opened(args.model)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from rewriter.core.graph.model import Model
     from rewriter.trust.consumers.asking import ConsumerSession
+    from rewriter.trust.consumers.consumer_verdict import Consumer
     from rewriter.workbench.inspect.viewed_graph import NodeNote
     from rewriter.workbench.surgery.opened import Opened
 
@@ -231,7 +232,7 @@ def diff(args: argparse.Namespace) -> int:
     BEFORE,
     AFTER,
     epilog="examples:\n  rewriter compare net.onnx net.fixed.onnx --inputs sample.npz --layers\n"
-    "  rewriter compare net.onnx net.onnx --ask mnn --rtol 1e-3",
+    "  rewriter compare net.onnx net.onnx --ask mnn",
     options=(
         like("inputs", help=".npz file with A's inputs (default: random ones and edge values, always the same)"),
         "layers",
@@ -255,27 +256,36 @@ def compare(args: argparse.Namespace) -> int:
     from rewriter.trust.proof.layer_comparison import compare_models
 
     before, after = all_opened([args.before, args.after])
+    consumer = _consumer(args)
+    rtol = 1e-4 if consumer is None else consumer.tolerance
     found = compare_models(
         before.file,
         after.file,
         inputs=args.inputs,
-        rtol=args.rtol,
+        rtol=rtol if args.rtol is None else args.rtol,
         atol=args.atol,
         memory=args.memory,
         layers=args.layers,
-        consumer=_ready_in(args),
+        consumer=_ready_in(consumer),
     )
     return answer(args, layers(before.name, after.name, found), code=0 if found.same else 1)
 
 
-def _ready_in(args: argparse.Namespace) -> tuple[str, Callable[[ModelProto], ConsumerSession]] | None:
-    """The consumer of --ask, and the function that loads a model in it."""
+def _consumer(args: argparse.Namespace) -> Consumer | None:
+    """The consumer of --ask."""
     if args.ask is None:
         return None
     from rewriter.app.cli.consumers import installed
+
+    return installed(args.ask.lower(), args.consumer_env)
+
+
+def _ready_in(consumer: Consumer | None) -> tuple[str, Callable[[ModelProto], ConsumerSession]] | None:
+    """The name of a consumer, and the function that loads a model in it."""
+    if consumer is None:
+        return None
     from rewriter.trust.consumers.asking import ConsumerSession
 
-    consumer = installed(args.ask.lower(), args.consumer_env)
     return consumer.version, lambda model: ConsumerSession(consumer, model)
 
 
@@ -380,7 +390,7 @@ def run(args: argparse.Namespace) -> int:
         with_outputs(model, args.dump)
         fix_shapes(drawn.graph, args.static)
         try:
-            found = single_run(Candidate(model), args.inputs, Candidate(drawn), _ready_in(args))
+            found = single_run(Candidate(model), args.inputs, Candidate(drawn), _ready_in(_consumer(args)))
         except Rejected as error:
             advice = f"`rewriter check {quote(source.name)}` names the rules that repair it"
             raise RewriterError(f"{source.name}: {error}. {advice}") from error

@@ -215,7 +215,7 @@ def _print_rule(word: str) -> None:
     options=(
         ("from", Option("the model", "MODEL", dest="model", required=True)),
         ("to", Option("its repair, with the same inputs and outputs", "MODEL", dest="repair")),
-        like("around", help="the node: its name, or the name of one of its outputs"),
+        like("around", help="the node: its name, the name of one of its outputs, or op:TYPE for the first node of an operator"),
         like("depth", type=steps, default=1, help="include nodes that are up to so many steps away (default: 1)"),
         like("output", help="the rule file (default: it is printed)"),
         *RULE_PATHS,

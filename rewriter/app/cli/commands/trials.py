@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 # The tests in rule files.
 
 MISSES = 2
-"""Places that are shown where a rule does not fire."""
+"""Places that are shown if a rule does not fire."""
+
+MAX_UNTESTED = 10
+"""Rules without a test whose codes are printed."""
 
 SECONDS_BETWEEN_LOOKS = 0.5
 
@@ -106,7 +109,8 @@ def _test(args: argparse.Namespace) -> int:
     _tell_failures(failed)
     sys.stdout.flush()
     if untested:
-        print_message(f"without a test: {', '.join(untested)}")
+        more = f" and {len(untested) - MAX_UNTESTED:,} more" if len(untested) > MAX_UNTESTED else ""
+        print_message(f"without a test: {', '.join(untested[:MAX_UNTESTED])}{more}")
     passed = f"{len(results) - len(failed)} passed, {len(failed)} failed"
     print_message(f"{counted(len(results), 'test')} of {counted(len(known), 'rule')}: {passed}")
     return 1 if failed else 0
