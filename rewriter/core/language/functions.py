@@ -231,7 +231,7 @@ _FAULTS = (
     ),
     Fault(
         "early_forms",
-        "nodes with attributes or operands that their operator does not have yet in the imported opset",
+        "nodes with attributes, operands or broadcasting that their operator does not have yet in the imported opset",
         "the opset is raised to the first that has them, if no other node means something else there",
     ),
     Fault(

@@ -289,4 +289,8 @@ SPREADING = having("moves") - having("pads")
 BODIES = having("bodies")
 COMMUTATIVE = having("commutative")
 DRAWS = having("draws")
+BROADCAST_SINCE = 8
+BROADCAST_LATER = frozenset({"Max", "Mean", "Min", "Sum"})
+"""Operators whose operands broadcast since opset 8. Those of other operators do since opset 7, or have an attribute for it."""
+
 OLD_KERNELS = having("old_kernel")

@@ -15,7 +15,7 @@ from rewriter.core.graph.save import newest_import
 from rewriter.core.graph.values import elem_type
 from rewriter.core.language import schema
 from rewriter.core.language.meaning import has_later_form
-from rewriter.core.language.operator_traits import OLD_KERNELS, SETTLED, of_type
+from rewriter.core.language.operator_traits import BROADCAST_LATER, BROADCAST_SINCE, OLD_KERNELS, SETTLED, of_type
 from rewriter.core.rewriting.model_edits import set_opset
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 
@@ -79,8 +79,10 @@ def _obstacle(context: Context, node: gs.Node) -> str:
         return "does not say is_test=1, so that it may be in training"
     if node.op == "PRelu" and _slope_for_channels(context, node) is not False:
         return "may have one slope for each channel, which would be aligned with the last axis"
-    if node.op in _RECURRENT and node.outputs and node.outputs[0].name and not node.attrs.get("output_sequence"):
-        return "gives a sequence out that it does not have"
+    if node.op in _RECURRENT and not node.attrs.get("output_sequence"):
+        outputs = [bool(tensor.name) for tensor in node.outputs]
+        if outputs[:1] == [True] and outputs.count(True) != then.max_outputs:  # if all are named, the first is the sequence
+            return "gives a sequence out that it does not have"
     for name, attribute in was.attributes.items():
         later = then.attributes.get(name)
         changed = later is not None and later.default != attribute.default and (node.op, name) not in _DEFAULTS
@@ -230,13 +232,22 @@ def early_forms(context: Context) -> Iterator[tuple[gs.Node, int]]:
     now = context.index.scopes[0].opsets.get("")
     if now is None:
         return
-    keys = context.index.by_operator.keys
-    ops = {op for domain, op in keys if not domain and schema.exists(op, "", now) and has_later_form(op, now)}
-    for node in _onnx_nodes(context) if ops else ():
-        if node.op in ops and not has_form(node, "", now):
+    ops = {op for domain, op in context.index.by_operator.keys if not domain and schema.exists(op, "", now)}
+    formed = {op for op in ops if has_later_form(op, now)}
+    broadcasting = BROADCAST_LATER & ops if now < BROADCAST_SINCE else frozenset()
+    for node in _onnx_nodes(context) if formed or broadcasting else ():
+        if node.op in formed and not has_form(node, "", now):
             first = _first(context, node, now)
             if first is not None:
                 yield node, first
+        elif node.op in broadcasting and _broadcasts(context, node):
+            yield node, BROADCAST_SINCE
+
+
+def _broadcasts(context: Context, node: gs.Node) -> bool:
+    """Whether operands surely have different numbers of dimensions."""
+    shapes = (context.facts.shape(tensor) for tensor in node.inputs)
+    return len({len(shape) for shape in shapes if shape is not None}) > 1
 
 
 def raise_opset_for_forms(rewriting: Rewriting) -> None:
