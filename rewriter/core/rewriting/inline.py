@@ -15,7 +15,7 @@ from rewriter.core.graph.objects import Graph, new_node, new_variable
 from rewriter.core.graph.scopes import FunctionKey, Scope, bodies, callee, key_of, operator_key, opset_versions
 from rewriter.core.language import ast, schema
 from rewriter.core.rewriting.model_edits import set_opset
-from rewriter.core.rewriting.stale_types import nodes_behind
+from rewriter.core.rewriting.stale_types import agrees, nodes_behind
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 
 
@@ -48,10 +48,10 @@ def _inline_body(rewriting: Rewriting, node: gs.Node, attribute: str) -> None:
         raise Refused(f"`{attribute}` contains a subgraph of its own, which is not moved")
     pairs = list(zip(node.outputs, scope.graph.outputs, strict=False))
     for outer, inner in pairs:
-        _agree(rewriting, outer, inner)
+        _declare(rewriting, outer, inner)
     hidden = [outer for outer, _ in pairs if outer.name and _hides_rank(rewriting, node, outer)]
     for tensor in _declared_behind(rewriting, hidden):
-        _agree(rewriting, tensor, tensor)
+        _declare(rewriting, tensor, tensor)
     outside = [t for inner in moved for t in inner.inputs]
     keys = index.keys_before(node, outside, len(moved) + len(node.outputs)) if moved or node.outputs else []
     constants = _own_constants(rewriting, scope, moved)
@@ -87,14 +87,14 @@ def _declared_behind(rewriting: Rewriting, tensors: list[gs.Tensor]) -> list[gs.
     return [tensor for tensor in outputs if index.output_of(tensor)]
 
 
-def _agree(rewriting: Rewriting, outer: gs.Tensor, inner: gs.Tensor) -> None:
-    """Raises Refused if the shape that the model declares for a result differs from the shape in the body."""
+def _declare(rewriting: Rewriting, outer: gs.Tensor, inner: gs.Tensor) -> None:
+    """Corrects the shape that the model declares for a result, if the shape in the body contradicts it.
+
+    The declaration was wrong before. A checker did not see it as long as the branches differed in rank.
+    """
     declared, found = rewriting.context.facts.declared(outer)[1], rewriting.context.facts.shape(inner)
-    if declared is None or found is None:
-        return
-    pairs = [(a, b) for a, b in zip(declared, found, strict=False) if isinstance(a, int) and isinstance(b, int)]
-    if len(declared) != len(found) or any(a != b for a, b in pairs):
-        raise Refused(f"{outer.name!r} is declared with another shape than it has")
+    if not agrees(None, declared, None, found) and isinstance(outer, gs.Variable):
+        rewriting.edits.correct_type(outer, outer.dtype, list(found or ()))
 
 
 def _own_constants(rewriting: Rewriting, scope: Scope, moved: list[gs.Node]) -> dict[int, gs.Constant]:

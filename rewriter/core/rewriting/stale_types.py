@@ -88,16 +88,25 @@ def declare_anew(index: GraphIndex, facts: Facts, changed: Iterable[gs.Tensor]) 
 
 
 def nodes_behind(index: GraphIndex, tensors: Iterable[gs.Tensor]) -> list[gs.Node]:
-    """All nodes that tensors lead to, in execution order."""
+    """All nodes that tensors lead to, in execution order. A node with bodies follows the nodes in them."""
     found = {id(user): user for tensor in tensors for user in index.uses(tensor)}
     waiting = list(found.values())
     while waiting:
-        for tensor in waiting.pop().outputs:
-            for user in index.uses(tensor):
-                if id(user) not in found:
-                    found[id(user)] = user
-                    waiting.append(user)
-    return sorted(found.values(), key=index.position)
+        node = waiting.pop()
+        owner = index.scope(node).owner
+        followers = [user for tensor in node.outputs for user in index.uses(tensor)]
+        for user in followers if owner is None else [*followers, owner]:
+            if id(user) not in found:
+                found[id(user)] = user
+                waiting.append(user)
+    return sorted(found.values(), key=lambda node: _moment(index, node, last=True))
+
+
+def _moment(index: GraphIndex, node: gs.Node, *, last: bool) -> tuple[tuple[tuple[int, int], bool], ...]:
+    """Sort key of a node in execution order: its place and before it the places of the nodes that hold it."""
+    owner = index.scope(node).owner
+    own = ((index.position(node), last),)
+    return own if owner is None else (*_moment(index, owner, last=False), *own)
 
 
 def declares_inner(index: GraphIndex) -> bool:
