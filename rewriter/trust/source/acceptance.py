@@ -738,5 +738,5 @@ def _added(main: gs.Node, at: int, key: str) -> bool:
         value = constant_value(operand)
         return value is not None and not value.any()
     if main.op == "Mul":
-        return operand.name == f"{key}_half"  # 1.9 writes GELU as several nodes
+        return str(operand.name) == f"{key}_half"  # 1.9 writes GELU as several nodes
     return main.op == "Reshape" or operand.name in (f"{key}_moving_mean", f"{key}_moving_var")
