@@ -60,16 +60,18 @@ def test_types_and_shapes_follow_from_the_inputs(plain: bool) -> None:
 @pytest.mark.parametrize("opset", [8, 10, 11])
 def test_negative_axes_count_from_the_end_in_every_opset(opset: int) -> None:
     known = Known(
-        """g (float[N,2,3,1] x) => (s, u, both) {
+        """g (float[N,2,3,1] x) => (s, u, both, joined) {
             s = Squeeze<axes=[-1]>(x)
             u = Unsqueeze<axes=[-2]>(x)
             both = Unsqueeze<axes=[0,-1]>(x)
+            joined = Concat<axis=-3>(x, x)
         }""",
         opset,
     )
     assert known.shape("s") == ("N", 2, 3)
     assert known.shape("u") == ("N", 2, 3, 1, 1)
     assert known.shape("both") == (1, "N", 2, 3, 1, 1)
+    assert known.shape("joined") == ("N", 4, 3, 1)
 
 
 def test_a_broken_node_leaves_its_neighbours_alone() -> None:

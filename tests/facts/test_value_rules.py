@@ -38,6 +38,7 @@ def ints(name: str, *items: int) -> str:
         ("y = Size(x)", (), (None,)),
         (ints("i", 0) + "y = Gather(s, i)", (1,), ("N",)),
         ("i = Constant<value_int=-1>() y = Gather(s, i)", (), (8,)),
+        ("i = Constant<value = int64[2,1] {0, 3}>() y = GatherND(s, i)", (2,), ("N", 8)),
         (ints("a", 1) + ints("b", 3) + "y = Slice(s, a, b)", (2,), (3, "H")),
         (ints("a", -1) + ints("b", -9) + ints("z", 0) + ints("t", -2) + "y = Slice(s, a, b, z, t)", (2,), (8, 3)),
         (ints("k", -1) + "y = Concat<axis=0>(s, v, k)", (7,), ("N", 3, "H", 8, None, None, -1)),

@@ -260,7 +260,7 @@ def _gather_elements(operands: Operands) -> Array:
 def _gather_nd(operands: Operands) -> Array:
     if operands.facts.integer("batch_dims", 0):
         raise CannotFold
-    return np.asarray(operands[0][tuple(np.moveaxis(operands[1], -1, 0))])
+    return np.asarray(operands[0][tuple(np.moveaxis(operands.numbers(1), -1, 0))])
 
 
 def _scatter_nd(operands: Operands) -> Array:
@@ -563,7 +563,7 @@ FUNCTIONS: dict[str, Functions] = {
     "range": _moves(_range),
     "transpose": Functions(_transpose),
     "gather_elements": Functions(_gather_elements),
-    "gather_nd": Functions(rounded=_gather_nd),
+    "gather_nd": Functions(rounded=_gather_nd, items=_gather_nd),
     "scatter_nd": Functions(rounded=_scatter_nd, items=_scatter_nd),
     "triangle": Functions(rounded=_triangle),
     "pad": Functions(items=_pad),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -428,6 +428,18 @@ def _squeeze(facts: NodeFacts, shapes: Shapes) -> Shapes:
     return [tuple(1 if place in added else next(dims, None) for place in range(len(source) + len(axes)))]
 
 
+def _concat(facts: NodeFacts, shapes: Shapes) -> Shapes:
+    """Below opset 11 the inference ignores a negative axis. Exporters write it, and runtimes count it from the end."""
+    axis, sources = facts.integer("axis", 1), [facts.shape(i) for i in range(len(facts.types))]
+    known = [source for source in sources if source is not None]
+    ranks = {len(source) for source in known}
+    if axis is None or axis >= 0 or shapes[0] is not None or len(known) < len(sources) or len(ranks) != 1 or -axis > min(ranks):
+        return shapes
+    dims: list[Dim] = [lengths[0] if len(set(lengths)) == 1 else None for lengths in zip(*known, strict=True)]
+    dims[axis] = reduce(add, [source[axis] for source in known])
+    return [tuple(dims), *shapes[1:]]
+
+
 def _slice(facts: NodeFacts, shapes: Shapes) -> Shapes:
     """In opset 10, the inference gives a part of a named length the same name, and counts unknown steps as 1.
 
@@ -447,6 +459,7 @@ CORRECTIONS: dict[str, Callable[[NodeFacts, Shapes], Shapes]] = {
     "resize": _resize,
     "sloped": _sloped,
     "slice": _slice,
+    "Concat": _concat,
     **dict.fromkeys(("squeeze", "unsqueeze"), _squeeze),
     "AffineGrid": _grid,
     "Attention": _attention,

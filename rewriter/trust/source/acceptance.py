@@ -729,9 +729,14 @@ def _of_order(joined: _Join, key: str, main: gs.Node, wanted: list[str]) -> Iter
 
 
 def _added(main: gs.Node, at: int, key: str) -> bool:
-    """Whether an exporter adds such a constant: the bias of a FullyConnected without one; the oldest files lack statistics."""
+    """Whether an exporter adds such a constant: the bias of a FullyConnected without one, a factor of GELU.
+
+    The oldest files lack statistics.
+    """
     operand = main.inputs[at]
     if main.op == "Gemm" and at == 2:
         value = constant_value(operand)
         return value is not None and not value.any()
+    if main.op == "Mul":
+        return str(operand.name) == f"{key}_half"  # 1.9 writes GELU as several nodes
     return main.op == "Reshape" or operand.name in (f"{key}_moving_mean", f"{key}_moving_var")
