@@ -185,8 +185,9 @@ def test_every_message_has_a_page_that_says_cause_exporter_remedy_and_what_else_
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.stem)
-def test_benchmarks_start(path: Path) -> None:
+def test_benchmarks_start(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What they import of the package and of the rules is there, and each says how it is called."""
     pytest.importorskip("onnxruntime")
+    monkeypatch.syspath_prepend(path.parent)  # as Python does for a script
     found = runpy.run_path(str(path), run_name="benchmark")
     assert f"python benchmarks/{path.name}" in found["__doc__"] and callable(found["main"])
