@@ -1,7 +1,7 @@
-"""The one exception that means "the input is bad": any part may raise it, and only the command line decides what to print. And
-what texts of errors are made of.
+"""The one exception that means "the input is bad", and what its messages have in common. Any part may raise it, and only the
+command line decides what to print.
 
-Messages name options of the command line. Python's functions name their parameters instead.
+A message names options of the command line. Functions of the Python interface name their parameters instead (`for_python`).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from rewriter.core.language import ast, schema
 from rewriter.core.language.cache.operator_table import ANY, Form, Table, begun, form_at, union
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.functions import FUNCTIONS as DECLARED
-from rewriter.core.language.operator_traits import BROADCAST_LATER, BROADCAST_SINCE, OLD_KERNELS, SETTLED
+from rewriter.core.language.operator_traits import BROADCAST_ALL, BROADCAST_LAST, OLD_KERNELS, SETTLED
 from rewriter.core.onnxfile.census import OPAQUE, VECTOR, Body, Census, NodeKind
 from rewriter.core.record import field, record
 
@@ -80,7 +80,7 @@ def no_early_forms(census: Census, table: Table) -> bool:
     forms = {kind.op: form for kind in census.kinds if not kind.domain and (form := _form(kind.op, table, version)) is not None}
     if not all(_has_form(kind, forms[kind.op]) for kind in census.kinds if not kind.domain and kind.op in forms):
         return False
-    if version < BROADCAST_SINCE and not BROADCAST_LATER.isdisjoint(forms):
+    if version < BROADCAST_ALL and not BROADCAST_LAST.isdisjoint(forms):
         return False
     needed = {op: least for op, (least, *_) in forms.items() if any(later[0] < least for later in table[op][3])}
     nodes = (node for body in census.bodies for node in body.nodes) if needed else ()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rewriter.core.language.cache.operator_table import ANY, bits_of
-from rewriter.core.language.operator_traits import BODIES, SAME_RANK, TYPED, pick, traits
+from rewriter.core.language.operator_traits import BODIES, BROADCAST_ALL, SAME_RANK, TYPED, pick, traits
 from rewriter.core.onnxfile.census import OPAQUE, VECTOR, Body, Census, NodeKind
 
 # Which element types the operands of each kind of node can have, followed through a census from the inputs on.
@@ -188,8 +188,6 @@ Ranks = tuple[Rank, ...]
 OMITTED = -1
 MOST_AXES = 64
 """A rank above this is unknown: no runtime has it, and a stranger may declare a vector of a billion elements."""
-_BROADCASTS_ALL = 8
-"""The first opset in which all operators that take several operands broadcast them against each other."""
 _COUNTS_FROM_BEHIND = 11
 """The first opset in which a list of axes may have negative ones."""
 
@@ -226,7 +224,7 @@ def follow_ranks(census: Census) -> bool:
 class _RankFlow:
     def __init__(self, census: Census) -> None:
         self._functions = census.functions
-        self._broadcasts = all(version >= _BROADCASTS_ALL for version in census.versions)
+        self._broadcasts = all(version >= BROADCAST_ALL for version in census.versions)
         self._from_front = any(version < _COUNTS_FROM_BEHIND for version in census.versions)
 
     def rank(self, kind: NodeKind, ranks: Ranks) -> Rank:

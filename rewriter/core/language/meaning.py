@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from rewriter.core.language import schema
 from rewriter.core.language.dtypes import DTYPE_NAMES
-from rewriter.core.language.operator_traits import SETTLED, having, of_form
+from rewriter.core.language.operator_traits import BROADCAST_ALL, BROADCAST_LAST, SETTLED, having, of_form
 
 REVIEWED: Mapping[str, int] = MappingProxyType({"": 28, "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1})
 """The newest version of each domain whose new attributes were compared with the behaviour before them."""
@@ -83,7 +83,8 @@ _ONE_AXIS = Change(
 
 CHANGES: Mapping[tuple[str, int], Change] = MappingProxyType(
     {
-        **{(op, v): _BROADCAST for op in of_form("broadcast") for v in schema.versions(op) if v in (7, 8)},
+        **{(op, SETTLED): _BROADCAST for op in of_form("broadcast") - BROADCAST_LAST if SETTLED in schema.versions(op)},
+        **{(op, BROADCAST_ALL): _BROADCAST for op in BROADCAST_LAST},
         **{(op, 11): _NEGATIVE_AXES for op in _AXES},
         **{(op, 13): _ONE_AXIS for op in having("flattens")},
         **{(op, 13): _LISTS for op in ("QuantizeLinear", "DequantizeLinear")},

@@ -18,6 +18,11 @@ T = TypeVar("T")
 SETTLED = 7
 """The first opset that every operator of ONNX Runtime is made for; below, broadcasting and training were attributes."""
 
+BROADCAST_ALL = 8
+"""The first opset in which all operators that take several operands broadcast them against each other."""
+BROADCAST_LAST = frozenset({"Max", "Mean", "Min", "Sum"})
+"""The operators that broadcast from that opset on. The others do since opset 7."""
+
 CASTS_BY_NUMBER = 6
 """From this opset on a Cast names its type by a number."""
 
@@ -289,8 +294,4 @@ SPREADING = having("moves") - having("pads")
 BODIES = having("bodies")
 COMMUTATIVE = having("commutative")
 DRAWS = having("draws")
-BROADCAST_SINCE = 8
-BROADCAST_LATER = frozenset({"Max", "Mean", "Min", "Sum"})
-"""Operators whose operands broadcast since opset 8. Those of other operators do since opset 7, or have an attribute for it."""
-
 OLD_KERNELS = having("old_kernel")

@@ -24,7 +24,7 @@ def inline(rewriting: Rewriting, statement: ast.Inline) -> None:
     node = rewriting.node(statement.label)
     if statement.attr is None:
         function, scope = _function(rewriting, node), rewriting.index.scope(node)
-        if not keeps_meaning(function, scope.opsets, [key_of(one) for one in rewriting.index.graph.functions]):
+        if not body_keeps_meaning(function, scope.opsets, [key_of(one) for one in rewriting.index.graph.functions]):
             raise Failure(_other_opset(function, scope))
         add_imports(rewriting, function, scope)
         inline_function(rewriting, node, function)
@@ -188,7 +188,7 @@ def _other_opset(function: gs.Function, scope: Scope) -> str:
     return f"function {function.name} is of opset {own} of domain {domain!r}, the model of {scope.opsets[domain]}"
 
 
-def keeps_meaning(function: gs.Function, imported: Mapping[str, int], local: Container[FunctionKey]) -> bool:
+def body_keeps_meaning(function: gs.Function, imported: Mapping[str, int], local: Container[FunctionKey]) -> bool:
     """Whether the nodes of a function mean the same under these imports. `local`: the functions that nodes may call."""
     versions = opset_versions(function)
     for node in function.nodes:

@@ -14,7 +14,7 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions.context import Context
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.scopes import FunctionKey, bodies, callee, key_of, needed_functions
-from rewriter.core.rewriting.inline import add_imports, inline_function, keeps_meaning, needed_imports
+from rewriter.core.rewriting.inline import add_imports, body_keeps_meaning, inline_function, needed_imports
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 
 MOST = 100_000
@@ -79,7 +79,7 @@ def _plain(index: GraphIndex) -> dict[FunctionKey, gs.Function]:
     good = set()
     for key, function in functions.items():
         has_bodies = any(True for node in function.nodes for _ in bodies(node))
-        if not has_bodies and keeps_meaning(function, imported, functions):
+        if not has_bodies and body_keeps_meaning(function, imported, functions):
             good.add(key)
             imported = {**needed_imports(function), **imported}
     reach = {key: {callee(node) for node in function.nodes} & functions.keys() for key, function in functions.items()}

@@ -15,7 +15,7 @@ from rewriter.core.graph.save import newest_import
 from rewriter.core.graph.values import elem_type
 from rewriter.core.language import schema
 from rewriter.core.language.meaning import has_later_form
-from rewriter.core.language.operator_traits import BROADCAST_LATER, BROADCAST_SINCE, OLD_KERNELS, SETTLED, of_type
+from rewriter.core.language.operator_traits import BROADCAST_ALL, BROADCAST_LAST, OLD_KERNELS, SETTLED, of_type
 from rewriter.core.rewriting.model_edits import set_opset
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 
@@ -234,14 +234,14 @@ def early_forms(context: Context) -> Iterator[tuple[gs.Node, int]]:
         return
     ops = {op for domain, op in context.index.by_operator.keys if not domain and schema.exists(op, "", now)}
     formed = {op for op in ops if has_later_form(op, now)}
-    broadcasting = BROADCAST_LATER & ops if now < BROADCAST_SINCE else frozenset()
+    broadcasting = BROADCAST_LAST & ops if now < BROADCAST_ALL else frozenset()
     for node in _onnx_nodes(context) if formed or broadcasting else ():
         if node.op in formed and not has_form(node, "", now):
             first = _first(context, node, now)
             if first is not None:
                 yield node, first
         elif node.op in broadcasting and _broadcasts(context, node):
-            yield node, BROADCAST_SINCE
+            yield node, BROADCAST_ALL
 
 
 def _broadcasts(context: Context, node: gs.Node) -> bool:
