@@ -28,6 +28,11 @@ CASES = [
     ("TYP019", "g (int64[2,2] x) => (int64[2,2] y) <int64[2,2] w = {1, 2, 3, 4}> { y = Gemm(x, w, w) }", True),
     ("OP034", "g (float[2] x) => (float[2] y) <float[2] c = {1, 2}> { y = Mul(x, c) }", False),
     ("OP034", "g (float[2] x) => (float[2] y) <double[2] c = {1, 2}> { y = Mul(x, c) }", True),
+    # outputs, and declarations of other tensors
+    ("MX059", "g (float[2] x) => (float[2] y) { y = Neg(x) }", False),
+    ("MX059", "g (float[2] x) => (float[2] y, float[2] z) { y = Neg(x) z = Abs(x) }", True),
+    ("PD017", "g (float[2] x) => (float[2] y) <float[2] y> { h = Abs(x) y = Neg(h) }", False),
+    ("PD017", "g (float[2] x) => (float[2] y) <float[3] h> { h = Abs(x) y = Neg(h) }", True),
 ]  # fmt: skip
 
 
@@ -79,6 +84,14 @@ def test_what_other_models_had_does_not_matter() -> None:
         forecast = Forecast(census, operator_table())
         assert bool(forecast.possible(list(rules))) is below
         assert bool(forecast.possible(list(typed))) is left
+
+
+def test_what_other_models_declare_does_not_matter() -> None:
+    rules = rule_set("rule A001 a <kind: exact> match { y = Abs(h) h = Neg(x) } where is_declared(h, double) rewrite { y = x }")
+    for dtype, left in (("float", False), ("double", True), ("float", False), ("double", True)):
+        text = f"g (float[2] x) => (float[2] y) <{dtype}[2] h> {{ h = Neg(x) y = Abs(h) }}"
+        census = take_census(onnx.parser.parse_model(with_head(text)).SerializeToString())
+        assert bool(Forecast(census, operator_table()).possible(list(rules))) is left
 
 
 def test_what_one_node_declares_is_not_what_all_of_its_kind_declare() -> None:

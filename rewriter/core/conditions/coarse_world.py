@@ -6,7 +6,7 @@ or ranks that have not been followed yet, this is noted: only then is it worth t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any
 
@@ -127,6 +127,11 @@ def no_misdeclared_maps(census: Census, table: Table) -> bool:
     return not any(dtype == DTYPES["double"] for _, dtype in census.graph.inputs)
 
 
+def no_misdeclared_tensors(census: Census, table: Table) -> bool:
+    """Only outputs are declared."""
+    return all({name for name, _ in body.infos} <= {name for name, _ in body.outputs} for body in census.bodies)
+
+
 def no_mistyped_initializers(census: Census, table: Table) -> bool:
     """No input has the name of an initializer of another type."""
     types = dict(census.graph.inputs)
@@ -144,6 +149,7 @@ FAULT_IS_RULED_OUT: Mapping[str, Callable[[Census, Table], bool]] = {
     "old_nodes": no_old_nodes,
     "lost_opset": no_lost_opset,
     "misdeclared_maps": no_misdeclared_maps,
+    "misdeclared_tensors": no_misdeclared_tensors,
     "mistyped_initializers": no_mistyped_initializers,
 }
 """For the name of a fault, whether the model surely does not have it. Faults that are missing here may always occur."""
@@ -247,7 +253,7 @@ class CensusModel:
     """A model as its census describes it.
 
     Attributes:
-        answers: results of conditions that depend on the form of a kind alone; shared with other models of these versions.
+        answers: results of conditions by all that they depend on; shared with other models of these versions.
     """
 
     def __init__(self, census: Census, table: Table) -> None:
@@ -276,7 +282,11 @@ class CensusModel:
     def declared_types(self) -> frozenset[int]:
         """Element types that the model writes down of inputs, outputs and other tensors."""
         bodies = self.census.bodies
-        return frozenset(dtype for body in bodies for part in (body.inputs, body.outputs, body.infos) for _, dtype in part)
+        return frozenset([dtype for body in bodies for part in (body.inputs, body.outputs, body.infos) for _, dtype in part])
+
+    def declarations(self, kind: NodeKind) -> Hashable:
+        """All that a condition on a node of this kind can learn from declarations; to be called once types are followed."""
+        return self.declared_types, frozenset(kind.declared_outputs.items())
 
     def effective_attribute(self, kind: NodeKind, name: str) -> Any:
         """The value that an attribute has on nodes of this kind, explicitly or by default; `UNKNOWN` if that is unknown."""
@@ -305,12 +315,15 @@ class CensusModel:
         return UNKNOWN if not times or not isinstance(axes, list) or (padded and not item) else [item] * (len(axes) * times)
 
     def model_field(self, name: str) -> Any:
-        """The value of `model.NAME` in a condition: the ir_version, or the list of one of the model's faults.
+        """The value of `model.NAME` in a condition: the ir_version, the outputs, or the list of one of the model's faults.
 
-        The list is empty if the census rules the fault out, otherwise `UNKNOWN`.
+        The list of a fault is empty if the census rules the fault out, otherwise `UNKNOWN`. Only the number of
+        outputs is known.
         """
         if name == "ir_version":
             return self.census.ir_version or UNKNOWN
+        if name == "outputs":
+            return [UNKNOWN] * len(self.census.graph.outputs)
         if name not in FAULT_IS_RULED_OUT:
             return UNKNOWN
         if name not in self._fault_lists:
@@ -387,7 +400,8 @@ class CoarseWorld:
         operand_types: sets of types, as bits; None before types are followed.
         operand_ranks: the ranks, None before ranks are followed; an unknown rank is None.
         wants_types, wants_ranks: whether a condition needed types or ranks.
-        asks_model: whether a condition needed a fact that differs between models with such a node.
+        asks_model: whether a condition needed a fault or the outputs of the model.
+        asks_declarations: whether a condition needed a declaration.
         asked_outputs: positions of outputs for which a condition needed whether they are outputs of the graph, or their
             declarations.
         decided: an output, and whether it counts as an output of the graph; None if that differs from node to node.
@@ -402,6 +416,7 @@ class CoarseWorld:
     wants_types: bool = False
     wants_ranks: bool = False
     asks_model: bool = False
+    asks_declarations: bool = False
 
     tensor_class = CoarseTensor
     node_class = CoarseNode
@@ -472,12 +487,12 @@ class CoarseWorld:
         return UNKNOWN if name in ("outputs", "op", "doc_string") else self.attribute(name)
 
     def model_field(self, name: str) -> Any:
-        self.asks_model = self.asks_model or name in FAULT_IS_RULED_OUT
+        self.asks_model = self.asks_model or name != "ir_version"
         return self.model.model_field(name)
 
     def is_declared(self, tensor: Any, dtype: int) -> Any:
         """False if no tensor of the model is declared so, else UNKNOWN."""
-        self.asks_model = True
+        self.asks_declarations = True
         return UNKNOWN if dtype in self.model.declared_types else False
 
     def is_graph_output(self, tensor: Any) -> Any:
@@ -499,7 +514,7 @@ class CoarseWorld:
         """Which output a tensor is."""
         place = tensor.output if isinstance(tensor, CoarseTensor) else None
         if place is not None:
-            self.wants_types = self.asks_model = True  # who makes outputs is found out together with types
+            self.wants_types = self.asks_declarations = True  # who makes outputs is found out together with types
             self.asked_outputs.add(place)
         return place
 

@@ -230,6 +230,8 @@ def _with_ranks(kind: NodeKind) -> Iterable[Case]:
 
 _STANDS, _WANTS_TYPES, _WANTS_RANKS = 1, 2, 4
 """An answer is 0 if the node surely does not match. Otherwise it may match, and types or ranks may decide more."""
+_DEPENDS_ON_DECLARATIONS = -1
+"""In place of an answer: there is one for each set of declarations."""
 
 
 def _answer(question: NodeQuestion, world: CoarseWorld) -> int:
@@ -253,9 +255,11 @@ class _RelevantForecasts:
         self._model_wide: dict[tuple[object, ...], frozenset[_RuleForecast]] = {}
 
     def model_wide(self, model: CensusModel) -> frozenset[_RuleForecast]:
-        """The rules about the whole model that may fire. Models with the same faults, mostly none, share the answer."""
+        """The rules about the whole model that may fire. Models with the same faults, mostly none, and as many outputs share
+        the answer.
+        """
         maybe = tuple([model.model_field(fault) is UNKNOWN for fault in self._faults])
-        key = maybe, model.census.ir_version, frozenset(model.versions)
+        key = maybe, len(model.census.graph.outputs), model.census.ir_version, frozenset(model.versions)
         found = self._model_wide.get(key)
         if found is None:
             if len(self._model_wide) >= MOST_KINDS:
@@ -343,16 +347,30 @@ def _found(model: CensusModel, question: NodeQuestion, cases: Cases) -> int:
             else:
                 continue
             for types, ranks, output_facts in cases(kind):
-                key = question, kind.form, types, ranks, output_facts
-                answer = model.answers.get(key) if kind.form is not None else None
-                if answer is None:
-                    world = CoarseWorld(model, kind, types, ranks)
-                    answer = _answer(question, world)
-                    if kind.form is not None and not world.asks_model:
-                        model.answers[key] = answer
+                answer = _known_answer(model, question, kind, (types, ranks, output_facts))
                 if answer:
                     return answer
     return 0
+
+
+def _known_answer(model: CensusModel, question: NodeQuestion, kind: NodeKind, case: Case) -> int:
+    """The answer for one case of a kind. It is found once for all models that agree in what it depends on."""
+    case_key = question, kind.form, case
+    key: tuple[Any, ...] = case_key
+    answer = model.answers.get(key) if kind.form is not None else None
+    if answer == _DEPENDS_ON_DECLARATIONS:
+        key = *case_key, model.declarations(kind)
+        answer = model.answers.get(key)
+    if answer is not None:
+        return answer
+    world = CoarseWorld(model, kind, *case[:2])
+    answer = _answer(question, world)
+    if kind.form is not None and not world.asks_model:
+        if world.asks_declarations:
+            model.answers[case_key] = _DEPENDS_ON_DECLARATIONS
+            key = *case_key, model.declarations(kind)
+        model.answers[key] = answer
+    return answer
 
 
 def _questions(rule: ast.Rule) -> list[NodeQuestion]:
