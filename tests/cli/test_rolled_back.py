@@ -54,6 +54,24 @@ def test_ten_real_models(call: Call, tmp_path: Path, model: Path, sort: str) -> 
     onnx.checker.check_model(str(guarded))
 
 
+ENDLESS = """
+rule X1 grows <kind: exact> match { y = Relu(x) } rewrite { y = Relu(Identity(x)) }
+rule X2 there <kind: exact> match { y = Abs(x) } rewrite { y = Neg(x) }
+rule X3 back <kind: exact> match { y = Neg(x) } rewrite { y = Abs(x) }
+"""
+
+
+def test_rules_without_end_change_nothing(call: Call, tmp_path: Path) -> None:
+    """Of rules that undo each other, the one that restores an earlier state is left out."""
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { r = Relu(x) a = Abs(r) y = Sigmoid(a) }'
+    onnx.save(onnx.parser.parse_model(text), str(tmp_path / "net.onnx"))
+    done = call("fix", tmp_path / "net.onnx", "-o", tmp_path / "out.onnx", "--rules", write(tmp_path, ENDLESS))
+    assert done.code == 1
+    assert "rolled back X1 everywhere (32 places): X1 was stopped after rewriting its own results 32 times" in done.out
+    assert "rolled back X3 everywhere (1 place): these rules undo each other: X2 -> X3 -> X2" in done.out
+    assert [node.op_type for node in onnx.load(tmp_path / "out.onnx").graph.node] == ["Relu", "Neg", "Sigmoid"]
+
+
 def test_what_was_rolled_back_is_named(call: Call, tmp_path: Path) -> None:
     done = call("fix", POOL, "-o", tmp_path / "fixed.onnx", "--rules", "shipped", "--rules", write(tmp_path, REFUSED))
     assert "\n  rolled back BAD002 pool0 (AveragePool): ONNX Runtime: " in done.out

@@ -149,6 +149,9 @@ MOST_OF_ONE_RULE = 3
 MOST_RULES_TRIED = 12
 """Rules left out one by one to find out whether a model that is rejected before and after would load without one of them."""
 
+ENDLESS = frozenset({"Cycle", "Generation", "Growth"})
+"""Kinds of stops of a run that had no end: rules rewrote results of rules."""
+
 Verify = Callable[[ReplayedRun, Variation], "Verification | Culprit | None"]
 """Compares the outputs of a result; a culprit if they differ without permission, None if there is no verdict."""
 
@@ -204,8 +207,8 @@ class _Guard:
         """The step that made this result less valid than the input, or its outputs different from the promise."""
         if not attempt.steps:
             return None
-        culprit = None
-        if attempt.candidate.first_refusal() is not None:
+        culprit = _endless(attempt.log)
+        if culprit is None and attempt.candidate.first_refusal() is not None:
             worse = attempt.candidate.worse_than(self.before)
             culprit = self._bisect(attempt, *worse) if worse else self._better_without(attempt)
         return culprit or self._does_not_run(attempt) or self._wrong_numbers(attempt, _plan(self._culprits))
@@ -301,7 +304,7 @@ class _Guard:
 
     def _is_good(self, trial: ReplayedRun, attempt: ReplayedRun) -> bool:
         """Whether a result is as valid as the input and as another result."""
-        if self._not_run(trial):
+        if _endless(trial.log) or self._not_run(trial):
             return False
         if trial.candidate.first_refusal() is None:
             return True
@@ -342,6 +345,16 @@ class _Guard:
         for firing in log.firings:
             firing.verdict = "verified" if firing.number in verified else "kept"
         return attempt
+
+
+def _endless(log: Log) -> Culprit | None:
+    """The last firing of a rule that would rewrite results of rules without end. The run was stopped in the middle of it."""
+    for stop in log.stops:
+        if stop.kind in ENDLESS:
+            firing = next((firing for firing in reversed(log.firings) if firing.rule == stop.rules[-1]), None)
+            if firing is not None:
+                return Culprit(firing, stop.message, everywhere=True)
+    return None
 
 
 def _fault(judge: str, reason: str) -> str:
