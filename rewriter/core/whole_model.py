@@ -21,9 +21,9 @@ class DoesNotFlow(Exception):
 
     @classmethod
     def through(cls, node: gs.Node, reason: str) -> DoesNotFlow:
-        """It does not flow through a node."""
+        """The dimension does not flow through this node."""
         name = node.name or next((tensor.name for tensor in node.outputs if tensor.name), node.op)
-        return cls(f"it does not flow through {node.op} {name!r}{reason}")
+        return cls(f"the dimension does not flow through {node.op} {name!r}{reason}")
 
 
 class Repairs(Protocol):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,3 +52,8 @@ def test_only_rules_whose_operators_the_model_has_are_counted(call: Call, tmp_pa
 
 def test_no_rule_that_runs_needs_it(call: Call, net: Path) -> None:
     assert "symbol file" not in call("check", net, "--select", "MX005").out
+
+
+def test_a_model_of_the_standard_input_has_no_folder(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(GAMMA.read_bytes())))
+    assert f"note: {NEEDED}: pass --source NET-symbol.json\n" in call("check", "-").out

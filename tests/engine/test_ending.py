@@ -236,4 +236,4 @@ def test_a_stop_for_want_of_time_names_what_took_it(monkeypatch: pytest.MonkeyPa
     clock[0] = 3.0
     stop = late.out_of_time(lambda: "first (Relu)")
     assert stop is not None
-    assert stop.message.endswith("before any rule fired: making the model and the rules ready took all of it")
+    assert stop.message.endswith("before any rule fired: preparing the model and the rules took all of the time")

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rewriter.core.language.diagnostics import render_all
+from rewriter.rule_tools.lint import rule_set
+from rewriter.rule_tools.lint.overlap import Pair, pairs
+from rewriter.rule_tools.lint.overlay import RuleSubject
 from rewriter.rule_tools.lint.rule_set import LEGIBILITY, is_plain, lint
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.rule_tools.message_pages import message_pages
@@ -70,6 +74,26 @@ def test_places_in_two_files(tmp_path: Path) -> None:
     text = render_all([duplicate], {rule.path: rule.source for rule in rules})
     assert text.index("b.rules:2:13") < text.index("a.rules:13:13")
     assert "  2 | match { z = Relu(t) }" in text
+
+
+def test_one_finding_for_all_copies_of_a_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copies = [f"rule A{number} a <kind: lossy>\nmatch {{ y = Relu(x) }}\nrewrite {{ y = x }}\n" for number in range(1000, 1300)]
+    renamed = [f"rule B{len(t)} b <kind: lossy>\nmatch {{ y = Relu({t}) }}\nrewrite {{ y = {t} }}\n" for t in ("t", "tt")]
+    compared: list[int] = []
+
+    def counted_pairs(subjects: list[RuleSubject]) -> Iterator[Pair]:
+        compared.append(len(subjects))
+        return pairs(subjects)
+
+    monkeypatch.setattr(rule_set, "pairs", counted_pairs)
+    for texts, count, message in (
+        (copies, 1, "A1000, A1001 and 298 others are the same rule"),
+        (copies[:2], 1, "A1000 and A1001 are the same rule"),
+        ([*copies, *renamed], 3, "A1000, A1001 and 300 others match exactly the same places"),
+    ):
+        (tmp_path / "a.rules").write_text("\n".join(texts))
+        assert [(one.code, one.message) for one in lint(load_rules([tmp_path]))] == [("E404", message)]
+        assert compared.pop() == count
 
 
 def test_shipped_rules_are_clean_and_soon_done() -> None:

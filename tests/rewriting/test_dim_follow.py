@@ -204,11 +204,11 @@ REFUSED = {
     ),
     "normalised along it": (
         "g (float[2,3] x) => (float[2,3] y) { y = Softmax<axis=0>(x) }",
-        "does not flow through Softmax 'y', which computes along it",
+        "does not flow through Softmax 'y', which computes along the dimension",
     ),
     "multiplied along it": (
         "g (float[2,3] x) => (float[2,3] y) <int64 a = {0}> { y = CumProd(x, a) }",
-        "does not flow through CumProd 'y', which computes along it",
+        "does not flow through CumProd 'y', which computes along the dimension",
     ),
     "something else for each": (
         "g (float[2,3] x) => (float[2,3] y) <float[2,1] b = {1, 2}> { y = Add(x, b) }",
@@ -220,7 +220,7 @@ REFUSED = {
     ),
     "multiplied with itself": (
         "g (float[2,3] x) => (float[2,2] y) { t = Transpose<perm=[1,0]>(x)  y = MatMul(x, t) }",
-        "does not flow through MatMul 'y': it is in 2 dimensions of the result [2,2]",
+        "does not flow through MatMul 'y': 2 dimensions of the result [2,2] depend on the dimension",
     ),
     "an operator nobody knows": (
         "g (float[2,3] x) => (float[2,3] y) { y = Unheard(x) }",

@@ -87,7 +87,10 @@ def test_what_holds_an_old_size_is_named(call: Call, tmp_path: Path, name: str) 
     channels = before.graph.input[0].type.tensor_type.shape.dim[1].dim_value
     done = edited(call, tmp_path, before, f"x:1,{channels},H,W")
     last = before.graph.node[-1].op_type
-    assert (done.code, f"the shape cannot be changed: it does not flow through {last} 'y'" in done.err) == (2, True), done.err
+    assert (done.code, f"the shape cannot be changed: the dimension does not flow through {last} 'y'" in done.err) == (
+        2,
+        True,
+    ), done.err
     assert not (tmp_path / "out.onnx").exists()
 
 

@@ -134,7 +134,7 @@ def test_a_cut_before_each_place_of_a_rule(call: Call, tmp_path: Path) -> None:
     assert done.code == 0 and "return the same values as the whole model" in done.out, done.err
     parts = [[node.op_type for node in onnx.load(tmp_path / f"p{i}.onnx").graph.node] for i in (1, 2, 3)]
     assert parts == [["Mul"], ["Sigmoid", "Mul", "Exp"], ["Sigmoid", "Mul", "Neg"]]
-    assert "fires nowhere" in call("split", net, "--rule", "PT030", "--dry-run").err
+    assert "no rule fires" in call("split", net, "--rule", "PT030", "--dry-run").err
     assert call("split", net, "--rule", "XY999", "--dry-run").code == 2
     assert "name with --rule" in call("split", net, "--every", "2", "--rules", rules, "--dry-run").err
     found = rewriter.load_rules([rules]).select(["ABC001"])

@@ -75,7 +75,7 @@ def _client(scheduler: str, processes: int) -> Any:
         return Client(LocalCluster(n_workers=processes, threads_per_worker=1, dashboard_address=None))
     kind, _, address = scheduler.partition("://")
     if kind != "dask" or not address:
-        raise RewriterError(f"--scheduler {scheduler}: it is dask://HOST:PORT or local")
+        raise RewriterError(f"--scheduler {scheduler}: expected dask://HOST:PORT or local")
     try:
         client = Client(f"tcp://{address}", timeout=PATIENCE)
         client.wait_for_workers(1, timeout=PATIENCE)

@@ -70,7 +70,7 @@ def _check_options(args: argparse.Namespace) -> None:
             "--sandbox keeps the models' folder as it is; name a folder for results with --out, or a file with -o"
         )
     if out is not None and os.path.realpath(out) in map(os.path.realpath, _model_folders(args)):
-        raise RewriterError(f"--sandbox keeps the models' folder as it is; --out {out} is one, so name another folder")
+        raise RewriterError(f"--sandbox keeps the models' folder as it is; --out {out} has models; name another folder")
     if output == STDOUT:
         check_stdout()
     files = [(path, True) for path in args.report]

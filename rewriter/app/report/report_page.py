@@ -269,7 +269,7 @@ def _totals(name: str, totals: TotalsRecord, columns: Iterable[str]) -> str:
 
 def _models(report: Report) -> Iterator[str]:
     yield '<section><h2>Models</h2><div class="wide" tabindex="0"><table><thead><tr>'
-    yield "<th>model</th><th>status</th><th>what became of it</th>"
+    yield "<th>model</th><th>status</th><th>result</th>"
     yield '<th class="num">firings</th><th class="wider">input</th><th class="wider">output</th></tr></thead><tbody>'
     for place, model in enumerate(report.models):
         name = f'<a href="#m{place}">{_t(model.path)}</a>' if has_something(model) else _t(model.path)

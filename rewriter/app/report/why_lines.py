@@ -91,7 +91,7 @@ def miss_lines(result: Explanation, most: int, style: Style) -> Iterator[str]:
 def _summary(result: Explanation) -> str:
     number = counts(result)
     if result.ops == ("",):
-        return "the rule is on the model as a whole: it " + ("fires" if number["fires"] else "does not fire")
+        return "the rule matches the model as a whole, and " + ("fires" if number["fires"] else "does not fire")
     ops = " or ".join(map(clean, result.ops))
     if not result.answers:
         return f"no node of the model is {ops}, the operator of the pattern's root"

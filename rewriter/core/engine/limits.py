@@ -99,7 +99,7 @@ class Watch:
         """The stages that took the time."""
         seconds, place = self._longest
         if place is None:
-            return f"{self._rewrites()}: making the model and the rules ready took all of it"
+            return f"{self._rewrites()}: preparing the model and the rules took all of the time"
         return f"{self._rewrites()}; most time at one node, {seconds:.2g} s, went into the rules at {place()}"
 
     def _rewrites(self) -> str:

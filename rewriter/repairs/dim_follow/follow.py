@@ -168,7 +168,7 @@ class DimensionWalk(Follower):
                 self._pass(node)
         for tensor in self.index.graph.outputs:
             if self.ratios(tensor) is None and self.grows(tensor) and not self.any_size:
-                raise DoesNotFlow(f"what becomes of it in the output {label(tensor)} cannot be determined")
+                raise DoesNotFlow(f"the dimensions of the output {label(tensor)} cannot be determined")
         self._declare()
 
     # --- nodes -------------------------------------------------------------------------------------------------------------
@@ -216,10 +216,10 @@ class DimensionWalk(Follower):
                 return "its result cannot be determined"
             ratios = self.ratios(tensor)
             if ratios is not None and (twice := {ratio for ratio in ratios if ratio != 1 and ratios.count(ratio) > 1}):
-                return f"it is in {ratios.count(twice.pop())} dimensions of the result {_shown(old)}"
+                return f"{ratios.count(twice.pop())} dimensions of the result {_shown(old)} depend on the dimension"
             if ratios is None:
                 if new is None:
-                    return f"what becomes of its result {_shown(old)} cannot be determined"
+                    return f"how its result {_shown(old)} changes cannot be determined"
                 return f"its result {_shown(old)} does not change in proportion to the size"
             growing = growing or self.grows(tensor) or None in old
         if growing or node.op in READERS or self.old.value(node.outputs[0]) != self.new.value(node.outputs[0]):
@@ -247,7 +247,7 @@ class DimensionWalk(Follower):
             return
         axis %= len(shape)
         if any(ratio != 1 for ratio in (ratios[axis:] if flat else ratios[axis : axis + 1])):
-            raise DoesNotFlow.through(node, ", which computes along it")
+            raise DoesNotFlow.through(node, ", which computes along the dimension")
 
     # --- declarations ------------------------------------------------------------------------------------------------------
 

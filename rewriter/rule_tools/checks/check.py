@@ -88,7 +88,7 @@ def _check_form(rule: ast.Rule, rule_file: ast.RuleFile) -> list[Diagnostic]:
         return found
     for name, left in without_optional(rule):
         found += asks_nothing(left, rule_file, f"present({name})")
-        helps = (f"make the node where it is there: where present({name})",)
+        helps = (f"to match only nodes that have the operand: where present({name})",)
         reports = (one for one in check_rule(left, rule_file) if one.code in ("E104", "E105"))
         found += [replace(one, notes=(*one.notes, f"where `{name}` is absent"), helps=helps) for one in reports]
     return found

@@ -77,7 +77,7 @@ def check_source(context: CheckContext) -> None:
             f"without the framework's file `{needing[0].function}` is always unknown",
             needing[0].span,
             "reads the framework's file",
-            helps=("declare it in the header: `needs: source`", "or let the rule fire where it is unknown: maybe(...)"),
+            helps=("declare it in the header: `needs: source`", "or let the rule fire if the condition is unknown: maybe(...)"),
         )
     item = next((item for item in rule.meta if item.key == "needs"), None)
     if context.header.needs_source and item is not None and not _mentions(rule):

@@ -18,7 +18,7 @@ from rewriter.core.language.claims import Claim, alternatives, consistent, fold,
 from rewriter.core.language.diagnostics import Diagnostic, Related
 from rewriter.core.language.expand.rule_forms import Unfit, with_operands
 from rewriter.core.language.rule import Rule
-from rewriter.core.language.walk import rebuild
+from rewriter.core.language.walk import canonical, rebuild
 from rewriter.core.record import replace
 from rewriter.rule_tools.format import INDENT, same
 from rewriter.rule_tools.lint.overlap import Circle, Pair, circles, ever_holds, pairs
@@ -26,6 +26,8 @@ from rewriter.rule_tools.lint.overlay import RuleSubject, subject
 
 TWINNED = frozenset({"source", "exporter"})
 _SHOWN = 8  # rules of a circle that are named
+_NAMING = frozenset({"code", "slug", "doc", "tests", "table", "row"})
+"""Fields in which rules may differ that do the same. A set may have thousands of such copies: only the first is compared."""
 
 
 def lint(rules: Iterable[Rule], pedantic: bool = False) -> list[Diagnostic]:
@@ -33,10 +35,14 @@ def lint(rules: Iterable[Rule], pedantic: bool = False) -> list[Diagnostic]:
     undecidable cases.
     """
     rule_list = list(rules)
-    subjects = [subject(one, _side(rule, number)) for rule in rule_list for number, one in enumerate(rule.variants)]
+    copies: dict[str, list[Rule]] = {}
+    for rule in rule_list:
+        copies.setdefault(canonical(rule.ast, _NAMING), []).append(rule)
+    firsts = [of[0] for of in copies.values()]
+    subjects = [subject(one, _side(rule, number)) for rule in firsts for number, one in enumerate(rule.variants)]
     found = [
         *_never(subjects),
-        *_pairs(subjects, pedantic),
+        *_pairs(subjects, copies.values(), pedantic),
         *_circles(subjects, pedantic),
         *_without_twin(rule_list),
         *hard_to_read(rule_list),
@@ -101,10 +107,12 @@ def _contradiction(one: RuleSubject) -> tuple[ast.Span, str]:
 # --- Pairs ------------------------------------------------------------------------------------------------------------------
 
 
-def _pairs(subjects: Sequence[RuleSubject], pedantic: bool) -> Iterator[Diagnostic]:
+def _pairs(subjects: Sequence[RuleSubject], copies: Iterable[list[Rule]], pedantic: bool) -> Iterator[Diagnostic]:
     found = list(pairs(subjects))
     covered = {pair.one.names.side for pair in found if pair.kind in ("duplicate", "shadowed")}
     whole = {code: covered.issuperset(one.names.side for one in of) for code, of in _of_rules(subjects).items()}
+    duplicates = {of[0].code: list(of) for of in copies}
+    first_codes = {code: code for code in duplicates}
     reported_pairs: set[tuple[str, str, str]] = set()
     for pair in found:
         key = (pair.kind, pair.one.rule.code, pair.other.rule.code)
@@ -112,27 +120,35 @@ def _pairs(subjects: Sequence[RuleSubject], pedantic: bool) -> Iterator[Diagnost
             continue  # other patterns of the rule are not covered
         reported_pairs.add(key)
         if pair.kind == "duplicate":
-            yield _duplicate(pair)
+            first = first_codes[pair.other.rule.code]
+            if first != pair.one.rule.code:
+                joined = duplicates.pop(pair.one.rule.code, [])
+                duplicates[first] += joined
+                first_codes.update({rule.code: first for rule in joined})
         elif pair.kind == "shadowed":
             yield _shadowed(pair)
         elif pair.kind == "overlap" or pedantic:
             yield _overlap(pair)
+    yield from (_duplicate(rules) for rules in duplicates.values() if len(rules) > 1)
 
 
-def _duplicate(pair: Pair) -> Diagnostic:
-    one, other = pair.one.rule, pair.other.rule
-    same = _spoken(pair.one) == _spoken(pair.other)
-    text = "are the same rule twice" if same else "match exactly the same places"
-    helps = ("drop one of them",) if same else ("drop one of them, or add a condition to both that separates their places",)
+def _duplicate(rules: Sequence[Rule]) -> Diagnostic:
+    first, second, *others = rules
+    named = f"{first.code} and {second.code}"
+    if others:
+        named = f"{first.code}, {second.code} and {len(others):,} other{'s' if others[1:] else ''}"
+    same = all(_rewrite_words(rule) == _rewrite_words(first) for rule in rules)
+    text = "are the same rule" if same else "match exactly the same places"
+    helps = ("keep one of them",) if same else ("keep one of them, or add a condition to each that separates their places",)
     return _report(
-        "E404", f"{other.code} and {one.code} {text}", one, _root(pair.one), "again", (), helps,
-        (Related(other.path, _root(pair.other), "the first one"),),
+        "E404", f"{named} {text}", second, _root(subject(second, "")), "again", (), helps,
+        (Related(first.path, _root(subject(first, "")), "the first one"),),
     )  # fmt: skip
 
 
-def _spoken(one: RuleSubject) -> list[str]:
+def _rewrite_words(rule: Rule) -> list[str]:
     """The rewrite without layout; other names make it another one, which changes only a word of the message."""
-    return [one.rule.words(block.span) for block in one.rule.ast.rewrites]
+    return [rule.words(block.span) for block in rule.ast.rewrites]
 
 
 def _shadowed(pair: Pair) -> Diagnostic:

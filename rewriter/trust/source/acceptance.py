@@ -669,11 +669,11 @@ def _of_outputs(joined: _Join) -> Iterator[str]:
         if not tensors:
             yield f"output {number} of {key!r} is not in the model"
         if not set(tensors) & set(listed) and not only_last:
-            yield f"{key!r} is an output, in the model it is not"
+            yield f"{key!r} is an output of the file and not of the model"
         expected += tensors
     for name in listed:
         if name not in expected and not only_last:
-            yield f"{name!r} is an output of the model, in the file it is not"
+            yield f"{name!r} is an output of the model and not of the file"
     order = {key: place for place, key in enumerate(joined.operators)}
     places = [order.get(joined.owner.get(id(joined.makers.get(name)), ""), len(order)) for name in listed]
     if not only_last and places != sorted(places) and [name for name in expected if name in listed] != listed:
@@ -703,10 +703,10 @@ def _of_edges(joined: _Join, key: str, node: SourceNode) -> Iterator[str]:
                 found |= {edge for edge in joined.behind(operand.name) if edge[0] != key}
     for source, number in wanted:
         if source not in joined.info.nodes or not _has(found, source, number):
-            yield f"{source!r} is an operand of {key!r}, in the model it is not"
+            yield f"{source!r} is an operand of {key!r} in the file and not in the model"
     for source, at in found:
         if not any(source == name and at in (None, index) for name, index in wanted):
-            yield f"{source!r} is an operand of {key!r} in the model, in the file it is not"
+            yield f"{source!r} is an operand of {key!r} in the model and not in the file"
     for main in joined.mains(key):
         yield from _of_order(joined, key, main, [source for source, _ in wanted])
 
@@ -723,9 +723,9 @@ def _of_order(joined: _Join, key: str, main: gs.Node, wanted: list[str]) -> Iter
         behind = sorted({source for source, _ in joined.behind(operand.name)} - {key}) if operand.name else []
         order.extend(behind)
         if operand.name in joined.constants and not behind and not _added(main, at, key):
-            yield f"{operand.name!r} is an operand of {key!r} in the model, in the file it is not"
+            yield f"{operand.name!r} is an operand of {key!r} in the model and not in the file"
     if main.op != "Reshape" and len(order) == len(wanted) and order != wanted:
-        yield f"the operands of {key!r} are {', '.join(wanted)}, in the model {', '.join(order)}"
+        yield f"the operands of {key!r} are {', '.join(wanted)} in the file, and {', '.join(order)} in the model"
 
 
 def _added(main: gs.Node, at: int, key: str) -> bool:

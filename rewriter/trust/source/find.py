@@ -333,6 +333,8 @@ def missing_source(
     what = f"{waiting:,} rule{'' if waiting == 1 else 's'} for {name} need{'s' if waiting == 1 else ''} the {kind}"
     if is_of_another:
         return [f"{what} of this model"]
+    if Path(path).name == "stdin.onnx":  # a model from the standard input
+        return [f"{what}: pass --source NET{ending}"]
     file = f"{Path(path).stem}{ending}" if path.endswith(".onnx") else f"NET{ending}"
     return [f"{what}: put {file} next to the model or pass --source {file}"]
 

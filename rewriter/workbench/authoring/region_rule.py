@@ -293,7 +293,7 @@ class RegionRule:
         yield f"match {'' if self.one.outer is None else f'inside {self.one.path} '}{{"
         yield from (*(f"  {line}" for line in self.pattern), "}")
         if self.conditions:
-            yield f"# {GUESS}: so it is in this model; leave out what need not hold, and add what keeps correct models away."
+            yield f"# {GUESS}: true of this model; leave out needless ones, and add conditions that exclude correct models."
         yield from (f"where {condition}" for condition in (*self.conditions, *filter(None, where)))
         yield from ("rewrite {", *(f"  {line}" for line in self.rewrite), "}")
 
@@ -418,7 +418,7 @@ class RegionRule:
         if not is_short:
             raise RewriterError(
                 f"the constant {contents.name!r} ({contents.type}) of the repair does not follow from the constants next to "
-                "it: it is none of them transposed, reshaped, scaled, shifted or cast, and no combination of two"
+                "it, either by a transposition, reshape, factor, summand or cast of one, or by a combination of two"
             )
         return literal(values)
 

@@ -199,7 +199,7 @@ def _rule(one: onnx.ModelProto, other: onnx.ModelProto, regions: list[Region], c
 def _compiled(parts: RegionRule, code: str, promise: _Promise, version: int, once: bool) -> Rule:
     """The rule without its tests. Raises RewriterError."""
     again = "`once: node`: the rewrite takes nothing from the pattern, so that the rule would fire again."
-    guard = "" if once or not parts.guard else f"{parts.guard}  # it is not there yet"
+    guard = "" if once or not parts.guard else f"{parts.guard}  # not inserted yet"
     error = RewriterError("")
     for opset in (f"{parts.oldest}..", str(version)):
         header = [*promise.header, f"opset: {opset}", *["once: node"] * once]

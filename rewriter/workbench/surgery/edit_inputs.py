@@ -66,7 +66,7 @@ def dtype(editing: Editing, text: str) -> None:
     tensor = ports[name]
     before = elem_type(tensor)
     if before is None or not isinstance(tensor, Variable):
-        raise RewriterError(f"the element type of {name!r} is not known, or it is no tensor that is computed")
+        raise RewriterError(f"{name!r} has no known element type, or is a constant")
     if before == numbers[kind]:
         raise RewriterError(f"{name!r} is {kind} already")
     outer = editing.index.producer(tensor) is None

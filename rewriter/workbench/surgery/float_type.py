@@ -629,7 +629,7 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
     if plan.counted:
         did.append(f"{counted(len(plan.counted), 'node')} of those as before: they compute from whole numbers alone")
     if change.listed and not ports:
-        did.append(f"{counted(change.listed, 'weight')} also {dtype} in the list of inputs")
+        did.append(f"{counted(change.listed, 'weight')} in the list of inputs, now as {dtype}")
     worst = sorted(change.losses, key=lambda loss: (-loss.overflowed, -loss.flushed / loss.values))
     did += [f"weight  {loss}" for loss in worst[:_SHOWN]]
     if len(change.losses) > _SHOWN:

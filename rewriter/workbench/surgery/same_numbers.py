@@ -88,7 +88,7 @@ def agreement(
             try:
                 first = _run(before, feed)
             except _Failed as failed:
-                why = why or f"it does not run as it was: {failed}"
+                why = why or f"the original does not run: {failed}"
                 continue
             refused = False
             try:
@@ -97,7 +97,7 @@ def agreement(
                 text = f"the result does not run: {failed}"
                 refused = not isinstance(failed.__cause__, NoAnswer)
             if text and _differences(first, _run(before, feed), wanted, bound):
-                return Agreement(False, reason="its outputs differ from run to run")
+                return Agreement(False, reason="the outputs of the original differ from run to run")
             return Agreement(True, text, refused=refused)
     except (RewriterError, NoAnswer, _Failed) as error:
         why = why or str(error)

@@ -165,7 +165,7 @@ class Splitter:
                 cuts.append(("--rule", read))
                 known |= above
         if not cuts:
-            raise RewriterError("--rule: it fires nowhere in the main graph with something before it")
+            raise RewriterError("--rule: no node comes before a place at which a rule fires, so there is nothing to cut")
         return self._at(cuts)
 
     def _at(self, cuts: Sequence[tuple[str, list[gs.Tensor]]]) -> list[list[gs.Node]]:
@@ -336,7 +336,7 @@ def _places(source: Opened, rules: RuleSet) -> list[tuple[str, ...]]:
     log = run(model.graph, rules, Knowledge(overridable=model.overridable, has_kernel=has_kernel), keep=False)
     places = [firing.matched for firing in log.firings if firing.place == "main"]
     if not places:
-        raise RewriterError(f"--rule {', '.join(rule.code for rule in rules)}: it fires nowhere in the main graph")
+        raise RewriterError(f"--rule {', '.join(rule.code for rule in rules)}: no rule fires in the main graph")
     return places
 
 

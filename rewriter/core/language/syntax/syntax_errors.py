@@ -61,7 +61,7 @@ _MISTAKES: tuple[tuple[str, str, str, str], ...] = (
     (r"[(,]\s*\w+\s*", "=", "", "write attributes before the operands: Softmax<axis=1>(x)"),
     (r"\[[^][]*[\w\"]\s+", r"[\w\"].*", "", "a list has commas: perm=[1, 0]"),
     (r"[{}]\s*[\w.]+|\)\s*[\w.]+", r"\(", "EQUAL", "a node has a name for its output: y = Relu(x)"),
-    (r"\breturn\s+", r"\w+", "", "a rewrite says what becomes of an output of the match: y = x"),
+    (r"\breturn\s+", r"\w+", "", "a rewrite computes an output of the match: y = x"),
     (r"\b_", r"\?", "", "an operand that may be absent has a name: b?"),
     ("", "=", "COMPARE", "`==` compares"),
     ("", "==|!=|<=?|>=?|in", "AND", "comparisons do not chain; write `a < b and b < c`"),

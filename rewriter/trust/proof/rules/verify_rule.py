@@ -491,7 +491,7 @@ def _late(verifiers: list[_Verifier], seconds: float) -> Iterator[Verdict]:
         verifiers.remove(verifier)
         verifier.process.kill()
         rule = verifier.job.rule
-        yield Verdict(rule.code, rule.digest, UNVERIFIED, f"it was not done within the time limit of {seconds:.3g} s")
+        yield Verdict(rule.code, rule.digest, UNVERIFIED, f"the rule was not verified within the time limit of {seconds:.3g} s")
 
 
 def _crashed(job: _VerifyJob, last: int, waiting: deque[_VerifyJob]) -> Iterator[Verdict]:
