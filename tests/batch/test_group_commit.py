@@ -22,7 +22,7 @@ from rewriter.app.batch.processes import ends_on, run_all
 from rewriter.app.batch.work import Job, Notes, Outcome, Rewriting, Work
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.onnxfile.write import NewFile, TemporaryFile
+from rewriter.core.onnxfile.files import NewFile, TemporaryFile
 from tests.hostile.faulty_system import ERRORS, SHORT, Fault, failing
 
 WORK = Work(Rewriting(RuleSet()), notes=Notes(journal=True))

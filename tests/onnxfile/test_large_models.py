@@ -20,7 +20,7 @@ from rewriter import Model, RewriterError, load
 from rewriter.core.graph.objects import new_node
 from rewriter.core.graph.values import constant_array
 from rewriter.core.onnxfile import files, weights_apart
-from rewriter.core.onnxfile import write as transfer
+from rewriter.core.onnxfile import files as transfer
 from rewriter.core.onnxfile.weights_apart import MARK, payload_of
 from rewriter.core.onnxfile.wire import MalformedError, Source, fields, varint
 from tests.graph.test_hostile_models import SEEDS, damaged

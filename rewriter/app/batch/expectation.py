@@ -119,7 +119,7 @@ class Expectation:
 
     def _first(self, right: Model) -> str:
         """The first tensor that differs from the tensor of a correct model, or the node that does not run."""
-        from rewriter.core.onnxfile.write import temporary_folder
+        from rewriter.core.onnxfile.files import temporary_folder
         from rewriter.trust.proof.layer_comparison import compare_models
 
         with temporary_folder() as folder:

@@ -20,7 +20,7 @@ from rewriter.core.collector import collect_between_models
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.isolation.budget import BeyondLimitsError, ClockError, allowed, undisturbed, within_limits
 from rewriter.core.log import RUN_FAILURE, Log, Profile, Verification, stage
-from rewriter.core.onnxfile.write import make_folder
+from rewriter.core.onnxfile.files import make_folder, temporary_folder
 from rewriter.core.record import record, replace
 
 if TYPE_CHECKING:
@@ -155,7 +155,6 @@ def _adopted(job: Job, target: str, work: Work, outcome: Outcome, stages: Stages
 
     from rewriter.app.batch.file_records import copied_stamp
     from rewriter.app.batch.journal import named_at_once
-    from rewriter.core.onnxfile.write import temporary_folder
 
     with temporary_folder() as folder, named_at_once():
         scratch = str(folder / "model.onnx")

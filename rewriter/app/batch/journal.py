@@ -21,7 +21,7 @@ from rewriter.app.batch.file_records import FileStamp, stat_of
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.app.report.document import Status
 from rewriter.core.errors import RewriterError, reason
-from rewriter.core.onnxfile.write import NewFile, make_folder, sync_folder, write_all, write_file
+from rewriter.core.onnxfile.files import NewFile, make_folder, sync_folder, write_all, write_file
 from rewriter.core.record import as_dict, names, replace
 
 # Group commit: the results of several models are written under temporary names, synced together, and only then named.

@@ -25,7 +25,7 @@ from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.app.report.document import ModelRecord, Report
 from rewriter.app.report.formats import ENDINGS, form_of, pieces_of
 from rewriter.core.errors import RewriterError
-from rewriter.core.onnxfile.write import NewFile, make_folder, write_file
+from rewriter.core.onnxfile.files import NewFile, make_folder, write_file
 from rewriter.core.record import replace
 from rewriter.trust.source.find import find
 from rewriter.workbench.style import clean

@@ -28,9 +28,9 @@ from rewriter.core.log import Log
 from rewriter.core.matching.forecast import Forecast
 from rewriter.core.onnxfile import files, wire
 from rewriter.core.onnxfile.census import Body, Census
+from rewriter.core.onnxfile.files import make_folder, transfer, write_file
 from rewriter.core.onnxfile.take_census import MalformedError, take_census
 from rewriter.core.onnxfile.wire import LENGTH_DELIMITED, Pieces, Source, Walk, fields
-from rewriter.core.onnxfile.write import make_folder, transfer, write_file
 from rewriter.core.record import record, replace
 from rewriter.core.versions import Bounds
 from rewriter.trust.proof import judges, onnx_runtime

@@ -27,7 +27,7 @@ from rewriter.core.engine.limits import Limits
 from rewriter.core.errors import RewriterError
 from rewriter.core.isolation.signals import Interrupted, Interruption, heard
 from rewriter.core.log import Firing, Profile
-from rewriter.core.onnxfile.write import sole_run, temporary_folder
+from rewriter.core.onnxfile.files import sole_run, temporary_folder
 from rewriter.core.record import replace
 from rewriter.workbench.style import clean
 

@@ -21,7 +21,7 @@ from rewriter.app.batch.urls import STDOUT, is_remote, is_url
 from rewriter.app.cli.output import check_stdout
 from rewriter.app.configuration import rule_paths
 from rewriter.core.errors import RewriterError, reason
-from rewriter.core.onnxfile.write import ENDING, check_target, make_folder, temporary_folder, transfer, write_file
+from rewriter.core.onnxfile.files import ENDING, check_target, make_folder, temporary_folder, transfer, write_file
 from rewriter.workbench.style import clean
 
 

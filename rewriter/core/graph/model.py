@@ -31,6 +31,7 @@ from rewriter.core.graph.save import Fields, Writer, assemble, set_text, written
 from rewriter.core.graph.scopes import find_scopes
 from rewriter.core.graph.tidy import set_by_training
 from rewriter.core.onnxfile import external_data
+from rewriter.core.onnxfile.files import check_target, write_file
 from rewriter.core.onnxfile.node_bytes import RawGraph, RawModel, raw_message, raw_model
 from rewriter.core.onnxfile.read import MOST_BYTES, read_bytes, read_model_file
 from rewriter.core.onnxfile.tensors import text
@@ -45,7 +46,6 @@ from rewriter.core.onnxfile.weights_apart import (
     with_weights,
     write_pieces,
 )
-from rewriter.core.onnxfile.write import check_target, write_file
 
 ConstantInputs = Literal["auto", "yes", "no"]
 NODES_HAVE_METADATA = 10  # first ir_version

@@ -46,8 +46,8 @@ from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[impor
 
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.onnxfile import external_data, wire
+from rewriter.core.onnxfile.files import transfer, write_all
 from rewriter.core.onnxfile.wire import LENGTH_DELIMITED, MalformedError, Piece, Pieces, Source, Walk, entry, fields, varint
-from rewriter.core.onnxfile.write import transfer, write_all
 from rewriter.core.record import record
 
 MARK = 20_000

@@ -459,7 +459,7 @@ def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence
     Raises:
         RewriterError: a result exists already, or is one of the inputs.
     """
-    from rewriter.core.onnxfile.write import check_target
+    from rewriter.core.onnxfile.files import check_target
 
     if args.dry_run:
         return
@@ -534,7 +534,7 @@ def _written(args: argparse.Namespace, done: Surgery) -> list[str]:
     if args.dry_run and done.write is None:
         return []
     from rewriter.app.batch.remote import name_of, upload
-    from rewriter.core.onnxfile.write import temporary_folder
+    from rewriter.core.onnxfile.files import temporary_folder
 
     with temporary_folder() as folder:
         path = folder / (name_of(args.output) if is_url(args.output) else "model.onnx")

@@ -104,7 +104,7 @@ def view(args: argparse.Namespace) -> int:
     """
     from rewriter.app.report.report_page import viewer_page
     from rewriter.app.report.summary_lines import size_text
-    from rewriter.core.onnxfile.write import check_target, write_file
+    from rewriter.core.onnxfile.files import check_target, write_file
     from rewriter.workbench.inspect.model_stats import model_stats
     from rewriter.workbench.inspect.viewed_graph import ON_NODES, notes_of_differences, viewed_model
 
@@ -183,7 +183,7 @@ def picture(args: argparse.Namespace) -> int:
     from rewriter.app.cli.batch import firings_of
     from rewriter.app.findings import ENDINGS, picture_of_firing, picture_of_part
     from rewriter.core.engine.firing_audit import FiringAudit
-    from rewriter.core.onnxfile.write import check_target, write_file
+    from rewriter.core.onnxfile.files import check_target, write_file
 
     ending = next((ending for ending in ENDINGS if args.output.lower().endswith(ending)), None)
     if ending is None:
@@ -373,7 +373,7 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.app.report import run_lines
     from rewriter.core.graph.tidy import fix_shapes
     from rewriter.core.isolation.budget import within_limits
-    from rewriter.core.onnxfile.write import check_target
+    from rewriter.core.onnxfile.files import check_target
     from rewriter.trust.proof.models.benchmark import Rejected, single_run
     from rewriter.trust.proof.models.model_inputs import write_arrays
     from rewriter.trust.proof.models.validity import Candidate

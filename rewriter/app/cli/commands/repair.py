@@ -122,7 +122,7 @@ def plan(args: argparse.Namespace) -> int:
     """
     from rewriter.app.batch.planned_work import plan_of
     from rewriter.app.cli.batch import one_run
-    from rewriter.core.onnxfile.write import check_target, write_file
+    from rewriter.core.onnxfile.files import check_target, write_file
     from rewriter.trust.plan_file import written
 
     output = None if args.output in (None, "-") else Path(args.output)

@@ -230,7 +230,7 @@ def new(args: argparse.Namespace) -> int:
     one rule is not enough, the codes of the others count on from CODE.
     """
     from rewriter.app.cli.selection import load
-    from rewriter.core.onnxfile.write import check_target, write_file
+    from rewriter.core.onnxfile.files import check_target, write_file
 
     if (args.around is None) == (args.repair is None):
         raise RewriterError("name either a node with --around, or the repair of the model with --to")
@@ -326,7 +326,7 @@ def fmt(args: argparse.Namespace) -> int:
 def _formatted(file: str, *, is_check: bool) -> bool:
     """Formats a file, or only checks it. Returns whether its layout differs. Raises RewriterError."""
     from rewriter.core.language.rule_files import read_rule_file
-    from rewriter.core.onnxfile.write import write_file
+    from rewriter.core.onnxfile.files import write_file
     from rewriter.rule_tools.format import format_text
 
     text = read_rule_file(file)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from rewriter.core.errors import RewriterError, install
+from rewriter.core.onnxfile.files import temporary_folder
 from rewriter.core.onnxfile.part import free_inputs
-from rewriter.core.onnxfile.write import temporary_folder
 from rewriter.core.record import record
 from rewriter.trust.proof import judges, onnx_runtime
 from rewriter.trust.proof.judges import NoAnswer, RefusedError
