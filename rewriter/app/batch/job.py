@@ -503,7 +503,7 @@ def _write(job: Job, target: str, work: Work, outcome: Outcome, result: Product,
         with stage(outcome.profile, "save"), undisturbed():
             write_result(job, work, outcome, data if outcome.changed and data is not None else outlook.read[0])
     elif work.notes.diff and outcome.changed:
-        from rewriter.core.onnxfile.read import read_model_file
+        from rewriter.core.onnxfile.model_file import read_model_file
         from rewriter.trust.difference import compare
 
         make_folder(Path(target).parent)

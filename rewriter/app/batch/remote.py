@@ -78,7 +78,7 @@ def download(url: str, folder: Path, *, source: str) -> Path:
 def _locations(path: Path) -> list[str]:
     """Files with weights in or below the folder of a model; none if the model cannot be read."""
     from rewriter.core.onnxfile import external_data
-    from rewriter.core.onnxfile.read import read_model_file
+    from rewriter.core.onnxfile.model_file import read_model_file
 
     found = set()
     try:

@@ -68,7 +68,7 @@ def _nodes(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     from pathlib import Path
 
     from rewriter.core.errors import RewriterError
-    from rewriter.core.onnxfile.read import read_model_file
+    from rewriter.core.onnxfile.model_file import read_model_file
     from rewriter.core.onnxfile.tensors import text
 
     try:

@@ -31,11 +31,8 @@ from rewriter.core.graph.save import Fields, Writer, assemble, set_text, written
 from rewriter.core.graph.scopes import find_scopes
 from rewriter.core.graph.tidy import set_by_training
 from rewriter.core.onnxfile import external_data
-from rewriter.core.onnxfile.files import check_target, write_file
-from rewriter.core.onnxfile.node_bytes import RawGraph, RawModel, raw_message, raw_model
-from rewriter.core.onnxfile.read import MOST_BYTES, read_bytes, read_model_file
-from rewriter.core.onnxfile.tensors import text
-from rewriter.core.onnxfile.weights_apart import (
+from rewriter.core.onnxfile.files import MOST_BYTES, check_target, read_bytes, write_file
+from rewriter.core.onnxfile.model_file import (
     Outline,
     Payload,
     WeightFile,
@@ -43,9 +40,12 @@ from rewriter.core.onnxfile.weights_apart import (
     joined,
     length,
     outline,
+    read_model_file,
     with_weights,
     write_pieces,
 )
+from rewriter.core.onnxfile.node_bytes import RawGraph, RawModel, raw_message, raw_model
+from rewriter.core.onnxfile.tensors import text
 
 ConstantInputs = Literal["auto", "yes", "no"]
 NODES_HAVE_METADATA = 10  # first ir_version

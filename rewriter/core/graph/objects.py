@@ -29,8 +29,8 @@ from rewriter.core.graph.values import (
     static_shape,
     used_count,
 )
+from rewriter.core.onnxfile.model_file import WeightFile
 from rewriter.core.onnxfile.tensors import text
-from rewriter.core.onnxfile.weights_apart import WeightFile
 from rewriter.core.record import field, record
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from onnx_graphsurgeon.ir.tensor import LazyValues, SparseValues
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.gs_lists import TensorLinks
 from rewriter.core.onnxfile.files import write_all
+from rewriter.core.onnxfile.model_file import LEAST_ASIDE, Payload, WeightFile, completed, payload_of
 from rewriter.core.onnxfile.tensors import (
     NUMPY_NATIVE,
     Array,
@@ -33,7 +34,6 @@ from rewriter.core.onnxfile.tensors import (
     read_sparse,
     read_tensor,
 )
-from rewriter.core.onnxfile.weights_apart import LEAST_ASIDE, Payload, WeightFile, completed, payload_of
 
 # Values of tensors that are read from their messages on first use.
 

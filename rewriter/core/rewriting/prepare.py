@@ -17,7 +17,7 @@ from rewriter.core.graph.objects import new_constant
 from rewriter.core.language import ast, schema
 from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.pattern import operator_names
-from rewriter.core.onnxfile.weights_apart import LEAST_ASIDE
+from rewriter.core.onnxfile.model_file import LEAST_ASIDE
 from rewriter.core.record import record
 from rewriter.core.rewriting.transaction import Rewriting, Undecided
 

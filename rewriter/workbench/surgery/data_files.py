@@ -20,8 +20,8 @@ from rewriter.core.graph.values import Constant, LazySparse, LazyTensor
 from rewriter.core.isolation.signals import signals_wait
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.files import NewFile, check_target, sync_folder
+from rewriter.core.onnxfile.model_file import Payload, WeightFile, payload_of, write_pieces
 from rewriter.core.onnxfile.tensors import byte_size, read_tensor, write_tensor
-from rewriter.core.onnxfile.weights_apart import Payload, WeightFile, payload_of, write_pieces
 from rewriter.core.record import record
 
 # All weights of a model that are in other files: overlooking one would copy its whole file along.

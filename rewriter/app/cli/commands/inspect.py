@@ -301,7 +301,7 @@ def history(args: argparse.Namespace) -> int:
     digests, and the SHA-256 of the file that was rewritten. Then: the nodes that rules made or changed.
     """
     from rewriter.app.report import run_lines
-    from rewriter.core.onnxfile.read import read_model_file
+    from rewriter.core.onnxfile.model_file import read_model_file
     from rewriter.core.onnxfile.tensors import text
     from rewriter.trust import stamp
     from rewriter.trust.check_record import marks

@@ -24,7 +24,7 @@ from rewriter.core.graph.model import Model
 from rewriter.core.isolation.child import Crash, NoAnswer
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.files import temporary_folder
-from rewriter.core.onnxfile.weights_apart import Outline
+from rewriter.core.onnxfile.model_file import Outline
 from rewriter.trust.proof import judges, onnx_runtime
 from rewriter.trust.proof.judges import CHECKER, FULL_CHECK, PLAIN, SESSION, RefusedError, Session
 

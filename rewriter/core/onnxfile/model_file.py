@@ -1,7 +1,8 @@
-"""Taking the weights out of a model before protobuf reads it, and putting them back after protobuf wrote it.
+"""Model files, read without the weights of large models, and their weights put back when the models are written.
 
-The result has the very bytes that protobuf would have written with the weights: each message writes its fields in the order of
-their numbers, and unknown fields last.
+The weights are taken out before protobuf reads a model, and put back after protobuf wrote it. The result has the very bytes
+that protobuf would have written with the weights: each message writes its fields in the order of their numbers, and unknown
+fields last.
 
 A model that is one initializer of 1024 floats, and the same with a mark in place of the floats. The lengths around it change:
 
@@ -35,20 +36,120 @@ import os
 import struct
 import weakref
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-untyped]
 
 from rewriter.core.errors import RewriterError, reason
-from rewriter.core.onnxfile import external_data, wire
-from rewriter.core.onnxfile.files import transfer, write_all
+from rewriter.core.onnxfile import external_data, files, wire
+from rewriter.core.onnxfile.files import all_bytes, opened, transfer, write_all
 from rewriter.core.onnxfile.wire import LENGTH_DELIMITED, MalformedError, Piece, Pieces, Source, Walk, entry, fields, varint
 from rewriter.core.record import record
+
+Parse = Callable[[bytes], Any]
+
+_STARTS = (
+    (b"version https://git-lfs", "a Git LFS pointer (run `git lfs pull` to get the model)"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"\x1f\x8b", "a gzip archive (unpack it first)"),
+    (b"\x89HDF", "an HDF5 file, as Keras writes"),
+    (b"\x80\x02", "a Python pickle, as PyTorch writes"),
+    (b"%PDF", "a PDF file"),
+    (b"<!doctype html", "an HTML page, perhaps of an error in a download"),
+    (b"<html", "an HTML page, perhaps of an error in a download"),
+    (b"<?xml", "an XML file"),
+    (b"{", "a JSON file (if it is a model, `rewriter text` reads it)"),
+    (b"[", "a JSON file"),
+    (b"ir_version:", "a model in protobuf's text format (`rewriter text` reads it)"),
+    (b"<", "a model in ONNX's text format, perhaps (`rewriter text` reads it)"),
+)
+
+
+@record(frozen=True, slots=True)
+class ModelFile:
+    """The parts of a file that were read.
+
+    Attributes:
+        proto: the model, or its raw message; without its large tensors' data when there are `weights`.
+        data: the file's bytes; None when there are `weights`.
+        weights: the file with the data that were left out; None if no data were.
+    """
+
+    proto: Any
+    data: bytes | None
+    weights: WeightFile | None
+
+
+def read_model_file(path: Path, parse: Parse = onnx.ModelProto.FromString) -> ModelFile:
+    """The model in a file, as `parse` makes it of bytes. The weights of a large model are not read.
+
+    Raises RewriterError if the file is missing, no regular file, empty, larger than 2 GiB, no ONNX model, truncated, or nested
+    too deep.
+    """
+    with opened(path) as (descriptor, size):
+        model = _without_weights(path, descriptor, parse) if size >= files.LARGE else None
+        if model is not None:
+            return model
+        data = all_bytes(descriptor)
+    if not data:
+        raise RewriterError(f"{path}: the file is empty")
+    try:
+        proto = parse(data)
+    except DecodeError as error:
+        raise RewriterError(f"{path}: {_why_not(data, str(error))}") from error
+    if not proto.HasField("graph"):
+        raise RewriterError(f"{path}: {_kind(data) or 'not an ONNX model: it has no graph'}")
+    return ModelFile(proto, data, None)
+
+
+def _without_weights(path: Path, descriptor: int, parse: Parse) -> ModelFile | None:
+    """The model in a large file; None if the whole file must be read, for example for an error message."""
+    weights = WeightFile(os.dup(descriptor), str(path))
+    try:
+        proto = parse(without_weights(weights))
+    except (MalformedError, DecodeError):
+        return None
+    return ModelFile(proto, None, weights) if proto.HasField("graph") else None
+
+
+def _why_not(data: bytes, message: str) -> str:
+    if "MaxDepth" in message:
+        return "its subgraphs or types are nested too deep to be read"
+    kind = _kind(data)
+    if kind:
+        return kind
+    missing = _missing(data)
+    if missing:
+        return f"truncated: at least {missing} bytes are missing at the end"
+    return "not an ONNX model (not a valid protobuf message)"
+
+
+def _kind(data: bytes) -> str:
+    start = data[:64].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    for mark, kind in _STARTS:
+        if start.startswith(mark.lower()):
+            return f"not an ONNX model but {kind}"
+    mark = data[4:8]
+    if mark in (b"TFL3", b"ORTM"):
+        return f"not an ONNX model but {'a TensorFlow Lite model' if mark == b'TFL3' else 'an ONNX Runtime model (.ort)'}"
+    return ""
+
+
+def _missing(data: bytes) -> int:
+    """How many bytes the last top-level field of a message lacks; 0 when the message is broken otherwise."""
+    try:
+        deque(fields(Source.of(data), 0, len(data)), maxlen=0)
+    except MalformedError as error:
+        return error.missing
+    return 0
+
 
 MARK = 20_000
 """The number of the field; ONNX's own numbers are small."""
