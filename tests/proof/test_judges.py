@@ -12,7 +12,7 @@ import pytest
 from rewriter.core.graph.model import Model, load
 from rewriter.core.isolation.budget import Budget, budgeted
 from rewriter.core.isolation.child import NoAnswer, OutOfMemory, TooSlow
-from rewriter.core.onnxfile.expansion import expanded, expands_too_much
+from rewriter.core.onnxfile.part import expanded, expands_too_much
 from rewriter.trust.proof import judges, native
 from rewriter.trust.proof.judges import CHECKER, FULL_CHECK, SESSION, RefusedError, Session
 from rewriter.trust.proof.models.model_runs import REFERENCE, CannotRun, ModelRun

@@ -199,7 +199,7 @@ def _fails(session: judges.Session, data: bytes) -> bool:
 def _expands(census: Census) -> bool:
     """Whether its functions expand to too many nodes for a check."""
     bodies = {key: list(_operators(body)) for key, body in census.functions.items()}
-    from rewriter.core.onnxfile.expansion import MOST, expanded
+    from rewriter.core.onnxfile.part import MOST, expanded
 
     return expanded(bodies, _operators(census.graph)) > MOST
 

@@ -19,8 +19,7 @@ from rewriter.core.graph.model import load
 from rewriter.core.graph.tidy import fix_shapes
 from rewriter.core.isolation.child import TooSlow
 from rewriter.core.onnxfile import external_data
-from rewriter.core.onnxfile.expansion import TOLD, expands_too_much
-from rewriter.core.onnxfile.part import Whole, free_inputs
+from rewriter.core.onnxfile.part import TOLD, Whole, expands_too_much, free_inputs
 from rewriter.core.onnxfile.tensors import count, numpy_dtype, text
 from rewriter.core.record import field, record, replace
 from rewriter.trust import difference as sides

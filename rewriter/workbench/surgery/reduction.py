@@ -35,8 +35,7 @@ from rewriter.core.isolation.child import Crash, NoAnswer
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import RUN
 from rewriter.core.onnxfile import external_data
-from rewriter.core.onnxfile.expansion import expands_too_much
-from rewriter.core.onnxfile.part import Whole, as_inputs, bodies, body_alone, body_of_nodes, graphs
+from rewriter.core.onnxfile.part import Whole, as_inputs, bodies, body_alone, body_of_nodes, expands_too_much, graphs
 from rewriter.core.onnxfile.tensors import read_tensor, write_tensor
 from rewriter.trust.proof import onnx_runtime
 from rewriter.trust.proof.judges import RefusedError, has_kernel

@@ -194,7 +194,7 @@ class Candidate:
         """Why the checks do not get the model: its functions expand to too much; "" mostly."""
         if not getattr(self.model.graph, "functions", ()):
             return ""
-        from rewriter.core.onnxfile.expansion import TOLD, expands_too_much
+        from rewriter.core.onnxfile.part import TOLD, expands_too_much
 
         return TOLD if expands_too_much(self.proto) else ""
 
