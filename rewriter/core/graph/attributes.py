@@ -18,8 +18,7 @@ import onnx_graphsurgeon as gs
 from onnx_graphsurgeon.util import misc
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.graph.save_values import tensor_message
-from rewriter.core.graph.values import loaded_constant
+from rewriter.core.graph.values import loaded_constant, tensor_message
 from rewriter.core.onnxfile.tensors import dtype_number, text, text_or_bytes
 
 A = onnx.AttributeProto

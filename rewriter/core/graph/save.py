@@ -22,8 +22,7 @@ from rewriter.core.graph.attributes import AttributeWriter
 from rewriter.core.graph.load import MOST_LEVELS, TOO_DEEP
 from rewriter.core.graph.metadata import RULES, rename_sharded, write_texts
 from rewriter.core.graph.objects import Function, Graph, Node, Origin, form_of
-from rewriter.core.graph.save_values import Message, constant_node, has_type, info_message, tensor_message
-from rewriter.core.graph.values import Constant, Variable
+from rewriter.core.graph.values import Constant, Message, Variable, constant_node, has_type, info_message, tensor_message
 from rewriter.core.language import schema
 from rewriter.core.onnxfile.node_bytes import RawFunction, RawGraph, with_inputs
 from rewriter.core.onnxfile.tensors import text
