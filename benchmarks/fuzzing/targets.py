@@ -29,7 +29,7 @@ from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
-from rewriter.core.graph.metadata import HISTORY
+from rewriter.core.graph.attributes import HISTORY
 from rewriter.core.graph.model import load
 from rewriter.core.language.rules import RuleSet
 from rewriter.rule_tools import load_rules as rule_loading

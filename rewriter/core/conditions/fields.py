@@ -16,8 +16,8 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.recorded_graph import RecordedGraph, label
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Marker
+from rewriter.core.graph.attributes import node_texts
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.metadata import node_texts
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.values import elem_type
 from rewriter.core.language import schema

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import onnx
 import onnx_graphsurgeon as gs
 
-from rewriter.core.graph.attributes import read_attributes
+from rewriter.core.graph.attributes import RULES, NodeTexts, read_attributes
 from rewriter.core.graph.gs_lists import Inputs, Outputs, tie_one
-from rewriter.core.graph.metadata import RULES, NodeTexts
 from rewriter.core.graph.values import (
     Constant,
     Variable,
@@ -78,7 +77,7 @@ class Node(gs.Node):  # type: ignore[misc]
         op, name, domain (None: not written), inputs, outputs: as in graphsurgeon.
         data: the message it came from, as protobuf writes it; None for a new node.
         folder: of the model, for tensor attributes whose data are elsewhere.
-        texts: its doc_string and metadata_props if they differ from its message's (`metadata.py`), else None.
+        texts: its doc_string and metadata_props if they differ from its message's (`attributes.py`), else None.
         rules: the rules that made or changed it, or made its origin, first to last.
     """
 

@@ -13,9 +13,9 @@ from rewriter.core.conditions.fields import MODEL_TEXTS
 from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.conditions.rule_values import Failure
 from rewriter.core.conditions.value_functions import element_type
+from rewriter.core.graph.attributes import HISTORY, RULES
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.metadata import HISTORY, RULES
 from rewriter.core.graph.objects import new_variable
 from rewriter.core.graph.scopes import Scope
 from rewriter.core.rewriting.transaction import Refused, Rewriting, Undecided

@@ -9,7 +9,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.graph.metadata import HISTORY
+from rewriter.core.graph.attributes import HISTORY
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import Graph
 from rewriter.workbench.style import counted

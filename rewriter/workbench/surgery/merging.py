@@ -14,8 +14,8 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.core.errors import RewriterError
+from rewriter.core.graph.attributes import HISTORY
 from rewriter.core.graph.index import GraphIndex, NameTable
-from rewriter.core.graph.metadata import HISTORY
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import Function, Graph, Node
 from rewriter.core.graph.scopes import FunctionKey, callee, key_of, opset_versions, with_inner
