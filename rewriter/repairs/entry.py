@@ -46,7 +46,7 @@ that have it (nodes, tensors or names; or tuples that begin with one), the funct
 
 def find(fault: str, context: Context) -> list[str]:
     """The names of the nodes or tensors that have the fault; empty if there are none."""
-    from rewriter.core.graph.message_text import node_name
+    from rewriter.core.graph.model_text import node_name
 
     parts = (part[0] if isinstance(part, tuple) else part for part in _function(HOMES[fault][0], fault)(context))
     return [part if isinstance(part, str) else node_name(part) if hasattr(part, "op") else part.name for part in parts]

@@ -25,9 +25,8 @@ from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.message_text import type_words
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.model_text import canonical_text
+from rewriter.core.graph.model_text import canonical_text, type_words
 from rewriter.core.isolation.child import Child, NoAnswer, possible
 from rewriter.core.language import ast, schema
 from rewriter.core.language.rule import Rule

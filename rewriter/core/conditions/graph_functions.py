@@ -16,7 +16,7 @@ from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbo
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.attributes import node_texts
 from rewriter.core.graph.index import operator_key
-from rewriter.core.graph.message_text import node_name
+from rewriter.core.graph.model_text import node_name
 from rewriter.core.graph.objects import form_of
 from rewriter.core.graph.values import constant_array
 from rewriter.core.language import schema

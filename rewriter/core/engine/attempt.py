@@ -15,7 +15,7 @@ from rewriter.core.engine.compile import CompiledRule
 from rewriter.core.engine.firing import Fired, Tracer
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.edits import Edits
-from rewriter.core.graph.message_text import node_name
+from rewriter.core.graph.model_text import node_name
 from rewriter.core.graph.scopes import Scope
 from rewriter.core.language import ast
 from rewriter.core.log import Blocked, Condition

@@ -20,7 +20,7 @@ from rewriter.core.facts.facts import refresh
 from rewriter.core.framework.exporter import suited
 from rewriter.core.graph.edits import Edits, NodeState, signature
 from rewriter.core.graph.index import CROWD, GraphIndex, operator_key
-from rewriter.core.graph.message_text import node_name
+from rewriter.core.graph.model_text import node_name
 from rewriter.core.graph.objects import Graph
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Log, Profile, Stop, stage

@@ -12,7 +12,7 @@ from rewriter.core.conditions.context import Context
 from rewriter.core.engine.firing import Fired
 from rewriter.core.errors import printable
 from rewriter.core.graph.edits import Edits, NodeState
-from rewriter.core.graph.message_text import node_name, node_text, type_words
+from rewriter.core.graph.model_text import node_name, node_text, type_words
 from rewriter.core.graph.objects import Node
 from rewriter.core.log import Change, Firing, Log
 from rewriter.core.onnxfile.tensors import clean, dtype_number

@@ -11,7 +11,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Failure
 from rewriter.core.graph.attributes import node_texts
-from rewriter.core.graph.message_text import node_name
+from rewriter.core.graph.model_text import node_name
 from rewriter.core.graph.objects import Node, new_variable
 from rewriter.core.language import ast
 from rewriter.core.onnxfile.tensors import gs_dtype

@@ -18,7 +18,7 @@ from rewriter.core.conditions.context import Context
 from rewriter.core.facts.derive import node_facts
 from rewriter.core.facts.infer import output_types
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.message_text import node_name
+from rewriter.core.graph.model_text import node_name
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.scopes import Scope
 from rewriter.core.rewriting.transaction import Rewriting

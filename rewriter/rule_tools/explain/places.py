@@ -19,7 +19,7 @@ from rewriter.core.engine.firing import Fired, Tracer
 from rewriter.core.engine.phases import changes_nothing
 from rewriter.core.engine.recorder import Recorder
 from rewriter.core.graph.index import operator_key
-from rewriter.core.graph.message_text import node_name
+from rewriter.core.graph.model_text import node_name
 from rewriter.core.graph.values import used_count
 from rewriter.core.language import ast
 from rewriter.core.language.dtypes import DTYPES

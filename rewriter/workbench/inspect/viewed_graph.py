@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.graph.message_text import attribute_text, graphs_by_path, tensor_text, type_text
+from rewriter.core.graph.model_text import attribute_text, graphs_by_path, tensor_text, type_text
 from rewriter.core.graph.objects import rules_of
 from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.language.schema import registered_at

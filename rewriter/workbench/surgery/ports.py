@@ -14,8 +14,8 @@ import onnx_graphsurgeon as gs
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.message_text import type_text
 from rewriter.core.graph.model import Model
+from rewriter.core.graph.model_text import type_text
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.scopes import may_hold_bodies, opset_versions
 from rewriter.core.graph.values import Variable, elem_type
