@@ -19,8 +19,8 @@ from rewriter.core.conditions.fields import effective
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Symbol, compare
 from rewriter.core.graph.index import operator_key
 from rewriter.core.language import ast, schema
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.pattern import Made, Operand, Pattern, PatternNode, cost, is_late, is_plain, is_run
+from rewriter.core.language.schema import DTYPES
 
 
 class State(NamedTuple):

@@ -23,7 +23,7 @@ from rewriter.core.framework.exporter import (
     suited,
     version_bounds,
 )
-from rewriter.core.language.cache.operator_table import operator_table
+from rewriter.core.language.schema import operator_table
 from rewriter.core.log import Log
 from rewriter.core.matching.forecast import Forecast
 from rewriter.core.onnxfile import files, wire

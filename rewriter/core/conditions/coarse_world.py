@@ -14,10 +14,9 @@ from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, DType, Failure, OneOf, SomeOf, Stranger
 from rewriter.core.conditions.world import BODIES, Implementation, prepared
 from rewriter.core.language import ast, schema
-from rewriter.core.language.cache.operator_table import ANY, Form, Table, begun, form_at, union
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.functions import FUNCTIONS as DECLARED
 from rewriter.core.language.operator_traits import BROADCAST_ALL, BROADCAST_LAST, OLD_KERNELS, SETTLED
+from rewriter.core.language.schema import ANY, DTYPES, Form, Table, begun, form_at, union
 from rewriter.core.onnxfile.census import OPAQUE, VECTOR, Body, Census, NodeKind
 from rewriter.core.record import field, record
 

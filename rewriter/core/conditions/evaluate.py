@@ -31,7 +31,7 @@ from rewriter.core.conditions.rule_values import (
 )
 from rewriter.core.conditions.world import World
 from rewriter.core.language import ast
-from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.schema import DTYPES
 
 _ELEMENT_TYPES = {name: DType(number) for name, number in DTYPES.items()}
 

@@ -20,8 +20,8 @@ from rewriter.core.graph.model_text import node_name
 from rewriter.core.graph.objects import form_of
 from rewriter.core.graph.values import constant_array
 from rewriter.core.language import schema
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.operator_traits import SPREADING, having, of_form, traits
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.record import record
 
 # Whether the nodes of a model would mean the same if it imported another version of a domain.

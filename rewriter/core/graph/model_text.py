@@ -20,7 +20,7 @@ from onnx import numpy_helper
 from rewriter.core.errors import printable
 from rewriter.core.graph.edits import NodeState
 from rewriter.core.graph.values import elem_type, static_shape
-from rewriter.core.language.dtypes import DTYPE_NAMES
+from rewriter.core.language.schema import DTYPE_NAMES
 from rewriter.core.onnxfile.part import read_by
 from rewriter.core.onnxfile.tensors import Dim, text
 

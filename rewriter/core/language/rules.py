@@ -7,9 +7,9 @@ from functools import cached_property
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.diagnostics import Diagnostic, SourceText, suggest
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.header import RUNTIMES
 from rewriter.core.language.rule import Rule
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.record import field, record, replace
 from rewriter.core.resources import resource
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from rewriter.core.language import ast
-from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.record import getter, names, replace
 
 LATER = frozenset({"maybe", "chain", "others", "either", "variants", "beside", "outlined"})

@@ -15,8 +15,8 @@ from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbo
 from rewriter.core.conditions.value_functions import element_type
 from rewriter.core.graph.objects import new_constant
 from rewriter.core.language import ast, schema
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.pattern import operator_names
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.onnxfile.model_file import LEAST_ASIDE
 from rewriter.core.record import record
 from rewriter.core.rewriting.transaction import Rewriting, Undecided

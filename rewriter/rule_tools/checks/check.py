@@ -13,7 +13,7 @@ from itertools import groupby
 from rewriter.core.language import ast
 from rewriter.core.language.code_table import mentions
 from rewriter.core.language.diagnostics import Diagnostic
-from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.language.syntax.expand_table import merged
 from rewriter.core.language.walk import bound, children, pattern_nodes, size
 from rewriter.core.record import replace

@@ -22,8 +22,8 @@ from rewriter.core.graph.index import operator_key
 from rewriter.core.graph.model_text import node_name
 from rewriter.core.graph.values import used_count
 from rewriter.core.language import ast
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.pattern import Made, PatternNode, is_run
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.log import Change, Condition, Log
 from rewriter.core.matching.pattern_program import Place, interface_matches
 from rewriter.core.matching.questions import Registers, is_same

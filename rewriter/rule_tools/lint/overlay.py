@@ -33,7 +33,6 @@ from rewriter.core.language.claims import (
     normal,
     replace_parts,
 )
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.header import PHASES
 from rewriter.core.language.pattern import (
     ANY_OPERATOR,
@@ -45,6 +44,7 @@ from rewriter.core.language.pattern import (
     specificity,
 )
 from rewriter.core.language.rule import Rule
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.record import field, record
 from rewriter.core.versions import Clause, parse_versions
 

@@ -26,9 +26,9 @@ from rewriter.core.graph.objects import Graph, new_constant, new_node, new_varia
 from rewriter.core.graph.scopes import Scope, bodies
 from rewriter.core.graph.values import Constant, Variable, constant_array
 from rewriter.core.language import schema
-from rewriter.core.language.dtypes import DTYPE_NAMES, DTYPES
 from rewriter.core.language.meaning import takes, type_variables
 from rewriter.core.language.operator_traits import CASTS_BY_NUMBER, FLOAT_WITHOUT, TYPED, having, of_form, of_type
+from rewriter.core.language.schema import DTYPE_NAMES, DTYPES
 from rewriter.core.onnxfile.tensors import gs_dtype, numpy_dtype
 from rewriter.core.record import record
 from rewriter.rule_tools.load_rules import load_rules

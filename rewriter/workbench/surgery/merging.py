@@ -20,7 +20,7 @@ from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import Function, Graph, Node
 from rewriter.core.graph.scopes import FunctionKey, callee, key_of, opset_versions, with_inner
 from rewriter.core.graph.values import Constant, constant_array, elem_type, static_shape
-from rewriter.core.language.dtypes import DTYPE_NAMES
+from rewriter.core.language.schema import DTYPE_NAMES
 from rewriter.core.onnxfile.model_file import Payload, digest
 from rewriter.core.record import field, record
 from rewriter.trust.proof.models.validity import Candidate

@@ -29,9 +29,9 @@ from rewriter.core.graph.model_text import node_name
 from rewriter.core.graph.save import newest_import, oldest_ir
 from rewriter.core.graph.scopes import Scope, callee, key_of, operator_key, opset_versions, with_inner
 from rewriter.core.language import schema
-from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.language.meaning import CHANGES, takes
 from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.schema import DTYPE_NAMES
 from rewriter.core.log import Log
 from rewriter.core.onnxfile.tensors import TensorType, encode
 from rewriter.core.resources import resource
