@@ -23,6 +23,7 @@ from rewriter.core.framework.exporter import (
     suited,
     version_bounds,
 )
+from rewriter.core.language.header import Bounds
 from rewriter.core.language.schema import operator_table
 from rewriter.core.log import Log
 from rewriter.core.matching.forecast import Forecast
@@ -32,7 +33,6 @@ from rewriter.core.onnxfile.files import make_folder, transfer, write_file
 from rewriter.core.onnxfile.take_census import MalformedError, take_census
 from rewriter.core.onnxfile.wire import LENGTH_DELIMITED, Pieces, Source, Walk, fields
 from rewriter.core.record import record, replace
-from rewriter.core.versions import Bounds
 from rewriter.trust.proof import judges, onnx_runtime
 from rewriter.trust.source.find import find, missing_source
 
