@@ -36,7 +36,7 @@ from no_harm import cases as recorded_cases
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.language import schema
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.core.record import record
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.consumers.asking import find, known

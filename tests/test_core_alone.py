@@ -21,7 +21,7 @@ import onnx_graphsurgeon as gs
 from rewriter.core.engine.run import run
 from rewriter.core.language.diagnostics import SourceText
 from rewriter.core.language.parse import parse
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.core.language.rules import RuleSet
 
 def rules(text):

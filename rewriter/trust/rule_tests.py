@@ -29,8 +29,7 @@ from rewriter.core.graph.model import Model
 from rewriter.core.graph.model_text import canonical_text, type_words
 from rewriter.core.isolation.child import Child, NoAnswer, possible
 from rewriter.core.language import ast, schema
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.core.log import Log
 from rewriter.core.onnxfile.part import bodies_of, read_by
 from rewriter.core.record import record

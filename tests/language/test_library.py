@@ -20,9 +20,8 @@ from rewriter.core.language import ast
 from rewriter.core.language.cache import store
 from rewriter.core.language.cache.pack import built, flat, pack, unpack, without_places
 from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, SourceText
-from rewriter.core.language.rule import Rule
 from rewriter.core.language.rule_files import find_rule_files
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.rule_tools import load_rules as loading
 from rewriter.rule_tools.load_rules import Library, load_rules
 from rewriter.rule_tools.load_rules import _parsed as checked

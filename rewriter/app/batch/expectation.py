@@ -13,8 +13,7 @@ from pathlib import Path
 from rewriter.app.report.document import ExpectationRecord
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model, load
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.core.record import replace
 from rewriter.trust.proof.models.model_runs import CannotRun
 from rewriter.trust.proof.models.output_agreement import BOUND, OTHER_TENSOR, FrameworkOutputs

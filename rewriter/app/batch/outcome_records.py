@@ -29,8 +29,7 @@ from rewriter.core.log import Log, RolledBack, Skipped, Verification
 from rewriter.core.record import names
 
 if TYPE_CHECKING:
-    from rewriter.core.language.rule import Rule
-    from rewriter.core.language.rules import RuleSet
+    from rewriter.core.language.rules import Rule, RuleSet
     from rewriter.rule_tools.symptoms import Answer, Symptoms
 
 Command = Literal["fix", "check", "optimize"]

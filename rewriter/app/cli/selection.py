@@ -10,9 +10,8 @@ from rewriter.app.cli.output import print_message, tracked, wants_color
 from rewriter.app.configuration import files_at, rule_paths
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.diagnostics import SourceText, render_all
-from rewriter.core.language.rule import Rule
 from rewriter.core.language.rule_files import find_rule_files
-from rewriter.core.language.rules import RuleSet, targets_meant
+from rewriter.core.language.rules import Rule, RuleSet, targets_meant
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.rule_tools.load_rules import read_rules as rules_as_written
 from rewriter.workbench.style import clean

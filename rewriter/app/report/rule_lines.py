@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rewriter.core.language.ast import Evidence, OpsetRange
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.rule_tools.load_rules import called_defines
 from rewriter.workbench.style import Style, clean, counted
 

@@ -14,7 +14,7 @@ from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol
 from rewriter.core.errors import printable
 from rewriter.core.language import ast
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.core.language.schema import DTYPES, qualified
 from rewriter.core.language.walk import walk
 from rewriter.core.record import record

@@ -18,8 +18,7 @@ from rewriter.core.engine.compile import CompiledRule
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.scopes import Scope
 from rewriter.core.language import ast
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.core.log import Condition
 from rewriter.core.matching.pattern_program import Place
 from rewriter.core.matching.questions import Registers

@@ -20,8 +20,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from rewriter.core.language.header import UNBOUNDED, Bounds, Release, exactly, parse_versions, release
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.core.log import Skipped
 from rewriter.core.record import record, replace
 

@@ -19,7 +19,7 @@ from rewriter.core.graph.index import GraphIndex, operator_key
 from rewriter.core.graph.model_text import node_name
 from rewriter.core.language.diagnostics import suggest
 from rewriter.core.language.pattern import Pattern
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.core.log import Firing, Log
 from rewriter.rule_tools.explain.places import Earlier, Explainer, Explanation, FirstNo, Later, RuleAnswer
 

@@ -43,7 +43,7 @@ from rewriter.core.language.pattern import (
     compile_pattern,
     specificity,
 )
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.core.language.schema import DTYPES
 from rewriter.core.record import field, record
 

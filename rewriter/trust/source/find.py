@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from rewriter.core.framework.exporter import GuardedModel
     from rewriter.core.framework.source_info import SourceInfo
     from rewriter.core.graph.model import Model
-    from rewriter.core.language.rule import Rule
-    from rewriter.core.language.rules import RuleSet
+    from rewriter.core.language.rules import Rule, RuleSet
 
 
 # Reads plain tables of node attributes, for frameworks without a reader of their own.

@@ -21,8 +21,7 @@ from rewriter.core.framework.exporter import detect
 from rewriter.core.graph.load import default_opset
 from rewriter.core.graph.model import Model
 from rewriter.core.language.diagnostics import escape
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.core.log import Log
 from rewriter.core.record import record
 from rewriter.rule_tools.format import format_text

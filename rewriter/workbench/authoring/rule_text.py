@@ -15,7 +15,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.language.diagnostics import SourceText, escape
 from rewriter.core.language.parse import parse
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.core.language.schema import DTYPE_NAMES, OLDEST_OPSET, history, normal, qualified, schema, versions
 from rewriter.core.language.syntax.words import reserved
 from rewriter.core.onnxfile.tensors import dtype_number

@@ -28,7 +28,7 @@ from rewriter.workbench.style import clean, counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rewriter.core.language.rule import Rule
+    from rewriter.core.language.rules import Rule
 
 # Lists and explanations: rules, packs of rules, messages, commands.
 

@@ -26,7 +26,7 @@ from rewriter.core.language.claims import (
 from rewriter.core.language.claims import Term as ClaimTerm
 from rewriter.core.language.meaning import takes, type_variables
 from rewriter.core.language.operator_traits import traits
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.core.language.schema import DTYPES
 from rewriter.core.language.walk import walk
 from rewriter.core.record import field, record

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.core.record import record
 from rewriter.trust.proof.instances.instance import Array
 from rewriter.trust.proof.instances.random_arrays import float_types

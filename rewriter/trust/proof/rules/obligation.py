@@ -14,7 +14,7 @@ import onnx
 from onnx import printer
 
 from rewriter.core.language import ast
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.core.onnxfile.part import Whole
 from rewriter.core.record import replace
 from rewriter.trust.proof.instances.instance import Array, Instance

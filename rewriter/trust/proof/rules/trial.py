@@ -15,8 +15,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.language import ast
 from rewriter.core.language.operator_traits import DRAWS
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.core.language.schema import DTYPES
 from rewriter.core.language.walk import walk
 from rewriter.core.log import Log

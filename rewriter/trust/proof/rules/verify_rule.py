@@ -21,8 +21,7 @@ from rewriter.core.graph.model import Model, load
 from rewriter.core.isolation.budget import restrict
 from rewriter.core.isolation.process import Process, received
 from rewriter.core.language import schema
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.core.language.schema import DTYPE_NAMES
 from rewriter.core.record import field, record, replace
 from rewriter.rule_tools.load_rules import load_rules
