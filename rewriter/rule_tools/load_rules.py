@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rewriter.core import resources
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.ast import Define, Span
-from rewriter.core.language.cache import store
 from rewriter.core.language.cache.pack import PackedTrees, Shared, built, flat, pack, question
 from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
 from rewriter.core.language.rule_files import State, find_rule_files, read_rule_file, read_unchanged, state_of, with_defines
@@ -71,7 +71,7 @@ class Library:
 
     def read(self, kind: str) -> RulesAndWarnings | None:
         """The rules with the warnings, if the cache has both; `kind` names the steps that were applied to them."""
-        key = store.read("states", self._key_of_states(kind))
+        key = resources.read("states", self._key_of_states(kind))
         rules = None if key is None else _cached(key, self.sources)
         if rules is None:
             key = self._key(kind)
@@ -92,7 +92,7 @@ class Library:
         docs = [rule.ast.doc for rule in rules]
         text = [pack((fronts, shared.flat, flat(tuple(warnings)))), pack(docs), *[pack(question(tree)) for tree in trees]]
         key = self._key(kind)
-        store.write("rules", key, "\n".join(text), [pack(tree) for tree in trees])
+        resources.write("rules", key, "\n".join(text), [pack(tree) for tree in trees])
         self._write_states(kind, key)
 
     def _key(self, kind: str) -> str:
@@ -112,11 +112,11 @@ class Library:
     def _write_states(self, kind: str, key: str) -> None:
         """For a process that finds the files in these states, the key that follows from their texts."""
         if self.is_stable:
-            store.write("states", self._key_of_states(kind), key)
+            resources.write("states", self._key_of_states(kind), key)
 
 
 def _cached(key: str, sources: Sequence[SourceText]) -> RulesAndWarnings | None:
-    data = store.read("rules", key)
+    data = resources.read("rules", key)
     if data is None:
         return None
     first, docs, *questions = data.split("\n")

@@ -22,7 +22,7 @@ from typing import IO, Any, TextIO
 
 import rewriter
 from rewriter.core.errors import RewriterError, reason
-from rewriter.core.resources import resource
+from rewriter.core.resources import own_folder, resource
 from rewriter.workbench.style import clean
 
 _SYSTEM = (
@@ -153,8 +153,6 @@ def _package_folders() -> Iterator[str]:
 
 def _cache() -> str | None:
     """The folder in which this program keeps files between calls. In the sandbox nothing is added to it."""
-    from rewriter.core.language.cache.store import own_folder
-
     folder = own_folder()
     return None if folder is None else str(folder)
 

@@ -16,9 +16,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from rewriter.core.language.cache.store import read_or_make
 from rewriter.core.language.operator_traits import COMMUTATIVE, traits
 from rewriter.core.record import record
+from rewriter.core.resources import read_or_make
 
 if TYPE_CHECKING:
     from onnx.defs import OpSchema

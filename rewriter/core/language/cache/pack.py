@@ -13,9 +13,9 @@ from itertools import chain
 from math import inf, nan
 from typing import Any
 
+from rewriter.core import resources
 from rewriter.core.language import ast, diagnostics
 from rewriter.core.language.ast import NOWHERE
-from rewriter.core.language.cache import store
 from rewriter.core.language.header import Header
 from rewriter.core.record import getter, names
 
@@ -151,11 +151,11 @@ class PackedTrees:
         Raises:
             RewriterError: the rule had to be parsed again, and its file has also changed.
         """
-        data = store.read_tail("rules", self.key, number)
+        data = resources.read_tail("rules", self.key, number)
         if data is not None:
             packed: ast.Rule = unpack(data)
             return packed
-        store.discard("rules", self.key)
+        resources.discard("rules", self.key)
         from rewriter.core.language.parse import parse
         from rewriter.core.language.rule_files import SharedDefines
 
