@@ -19,7 +19,7 @@ from onnx import TensorProto, helper
 from rewriter.core.engine.compile import parameters
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.infer import output_types
-from rewriter.core.facts.shape_values import NodeFacts, of_array
+from rewriter.core.facts.shape_rules import NodeFacts, of_array
 from rewriter.core.language import ast, schema
 from rewriter.core.language.operator_traits import traits
 from rewriter.core.language.pattern import ANY_OPERATOR, Made, Pattern, PatternNode, compile_pattern
