@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.isolation.signals import signals_wait
+from rewriter.core.isolation.child import signals_wait
 from rewriter.core.onnxfile.files import sole_run
 from tests.cli.call import GEMM, Call, contents
 

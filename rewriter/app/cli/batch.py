@@ -25,7 +25,7 @@ from rewriter.app.cli.settings import unused, vary
 from rewriter.app.report.terminal import profile_lines, summary_line
 from rewriter.core.engine.limits import Limits
 from rewriter.core.errors import RewriterError
-from rewriter.core.isolation.signals import Interrupted, Interruption, heard
+from rewriter.core.isolation.child import Interrupted, Interruption, heard
 from rewriter.core.log import Firing, Profile
 from rewriter.core.onnxfile.files import sole_run, temporary_folder
 from rewriter.core.record import replace

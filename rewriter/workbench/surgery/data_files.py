@@ -17,7 +17,7 @@ from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import Function, Graph, Node
 from rewriter.core.graph.scopes import find_scopes
 from rewriter.core.graph.values import Constant, LazySparse, LazyTensor
-from rewriter.core.isolation.signals import signals_wait
+from rewriter.core.isolation.child import signals_wait
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.files import NewFile, check_target, sync_folder
 from rewriter.core.onnxfile.model_file import Payload, WeightFile, payload_of, write_pieces
