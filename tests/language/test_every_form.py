@@ -29,7 +29,7 @@ from rewriter.core.language.syntax.words import STATEMENTS as WORDS
 from rewriter.core.language.walk import walk
 from rewriter.core.matching import pattern_program, requirements
 from rewriter.core.record import names
-from rewriter.core.rewriting import build, prepare, rewrite
+from rewriter.core.rewriting import build, rewrite
 from rewriter.rule_tools.checks import names as checked_names
 from rewriter.rule_tools.checks.check import check
 from rewriter.rule_tools.checks.expressions import Types
@@ -54,7 +54,7 @@ CONSUMERS: Mapping[str, tuple[tuple[Any, ...], Any, Mapping[Any, str]]] = {
     "statements: parser": (STATEMENTS, RewriteBuilder, {}),
     "statements: checks": (STATEMENTS, BlockCheck.check, {}),
     "statements: preparation": (
-        STATEMENTS, (prepare.computes, prepare.prepare), dict.fromkeys((ast.Inline, ast.Mend, ast.AddOutput), "computes nothing")
+        STATEMENTS, (build.computes, build.prepare), dict.fromkeys((ast.Inline, ast.Mend, ast.AddOutput), "computes nothing")
     ),
     "statements: rewriting": (STATEMENTS, rewrite._PERFORM, {}),
     "statements: names that are read": (
@@ -97,7 +97,7 @@ CONSUMERS: Mapping[str, tuple[tuple[Any, ...], Any, Mapping[Any, str]]] = {
     ),
     "new operands: checks": (NEW_OPERANDS, BlockCheck.operand, {}),
     "new operands: preparation": (
-        NEW_OPERANDS, prepare.prepare_operand, dict.fromkeys((ast.Ref, ast.Absent), "computes nothing")
+        NEW_OPERANDS, build.prepare_operand, dict.fromkeys((ast.Ref, ast.Absent), "computes nothing")
     ),
     "new operands: rewriting": (NEW_OPERANDS, build.operand_tensor, {ast.Constant: "what is left: it was computed"}),
     "new operands: lint": (NEW_OPERANDS, outcome._ResultWriter._operand, {}),

@@ -22,9 +22,18 @@ from rewriter.core.graph.values import new_constant
 from rewriter.core.language import ast
 from rewriter.core.language.schema import is_commutative
 from rewriter.core.record import record
-from rewriter.core.rewriting.build import apply_delete, apply_edit, build, redirect
+from rewriter.core.rewriting.build import (
+    NOTHING,
+    NewNode,
+    apply_delete,
+    apply_edit,
+    build,
+    computes,
+    prepare,
+    prepare_node,
+    redirect,
+)
 from rewriter.core.rewriting.model_edits import add_output, set_model_field
-from rewriter.core.rewriting.prepare import NOTHING, NewNode, computes, prepare, prepare_node
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 from rewriter.core.whole_model import repairs
 
