@@ -33,7 +33,7 @@ from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.core.log import Log
 from rewriter.core.onnxfile.part import bodies_of, read_by
 from rewriter.core.record import record
-from rewriter.core.rewriting.stale_types import agrees
+from rewriter.core.rewriting.model_edits import agrees
 from rewriter.rule_tools.explain.places import Explanation
 from rewriter.rule_tools.explain.why_rules import explain
 from rewriter.rule_tools.load_rules import load_rules

@@ -26,8 +26,7 @@ from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Log, Profile, Stop, stage
 from rewriter.core.matching.pattern_program import interface_matches
 from rewriter.core.matching.requirements import take_inventory
-from rewriter.core.rewriting.model_edits import complete_outputs
-from rewriter.core.rewriting.stale_types import changed_types, declare_anew, mend_stale_types
+from rewriter.core.rewriting.model_edits import changed_types, complete_outputs, declare_anew, mend_stale_types
 from rewriter.core.whole_model import DoesNotFlow
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from rewriter.core.graph.scopes import Scope
 from rewriter.core.graph.values import Constant, constant_array, declared, elem_type
 from rewriter.core.language import schema
 from rewriter.core.onnxfile.tensors import Dim, dtype_number, gs_dtype, numpy_dtype
-from rewriter.core.rewriting.model_edits import import_domain
-from rewriter.core.rewriting.stale_types import agrees, declares_inner
+from rewriter.core.rewriting.model_edits import agrees, declares_inner, import_domain
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 
 # Branches of If that declare inputs, which the operator does not pass: a branch reads the tensors around it by name.

@@ -16,7 +16,7 @@ from rewriter.core.graph.attributes import read_attributes, schema_type
 from rewriter.core.graph.objects import Graph, new_node
 from rewriter.core.graph.values import Constant, Variable, elem_type, new_constant
 from rewriter.core.onnxfile.tensors import dtype_number, gs_dtype, numpy_dtype
-from rewriter.core.rewriting.stale_types import agrees, mend_stale_types
+from rewriter.core.rewriting.model_edits import agrees, mend_stale_types
 from rewriter.trust.proof.models.model_inputs import opened_arrays
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.editing import Editing, pair
