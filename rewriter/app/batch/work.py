@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rewriter.app.batch.file_records import FileStamp
     from rewriter.app.configuration import Suppression
     from rewriter.app.report.document import ExpectationRecord
-    from rewriter.core.engine.firing import Coverage
+    from rewriter.core.engine.attempt import Coverage
     from rewriter.core.engine.firing_audit import FiringAudit
     from rewriter.core.language.rules import RuleSet
     from rewriter.trust.consumers.consumer_verdict import Consumer, Verdict

@@ -16,8 +16,8 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings
 from rewriter.core.conditions.witnessed import Witnessed
+from rewriter.core.engine.attempt import Fired, Noted, Tracer
 from rewriter.core.engine.compile import CompiledRule
-from rewriter.core.engine.firing import Fired, Noted, Tracer
 from rewriter.core.errors import RewriterError, printable
 from rewriter.core.facts.derive import constant_node_array
 from rewriter.core.facts.facts import Facts

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
-from rewriter.core.engine.attempt import Attempt
+from rewriter.core.engine.attempt import Attempt, Fired
 from rewriter.core.engine.compile import PHASES, CompiledRule, Path, PhasePlan, prepared
-from rewriter.core.engine.firing import Fired
 from rewriter.core.engine.limits import Limits, Watch, cycle_stop
 from rewriter.core.engine.recorder import Recorder, note_lineage
 from rewriter.core.facts.facts import refresh

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
-from rewriter.core.engine.firing import Fired
+from rewriter.core.engine.attempt import Fired
 from rewriter.core.errors import printable
 from rewriter.core.graph.edits import Edits, NodeState
 from rewriter.core.graph.model_text import node_name, node_text, type_words

@@ -13,9 +13,8 @@ from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
 from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.conditions.rule_values import MISTAKES, UNKNOWN, DType, Failure
 from rewriter.core.conditions.witnessed import Witnessed, node_words, tensor_words, value_words
-from rewriter.core.engine.attempt import Attempt
+from rewriter.core.engine.attempt import Attempt, Fired, Tracer
 from rewriter.core.engine.compile import CompiledRule
-from rewriter.core.engine.firing import Fired, Tracer
 from rewriter.core.engine.phases import changes_nothing
 from rewriter.core.engine.recorder import Recorder
 from rewriter.core.graph.index import operator_key

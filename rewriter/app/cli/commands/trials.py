@@ -213,7 +213,7 @@ def coverage(args: argparse.Namespace) -> int:
     from rewriter.app.cli.selection import load
     from rewriter.app.report.printout import Printout
     from rewriter.app.report.rule_lines import coverage_lines
-    from rewriter.core.engine.firing import Coverage, parts
+    from rewriter.core.engine.attempt import Coverage, parts
 
     known = load([args.rules]).with_settings(args.set)
     count, failed, limits = Coverage(), 0, limits_of(args)
