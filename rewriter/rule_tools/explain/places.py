@@ -15,8 +15,7 @@ from rewriter.core.conditions.rule_values import MISTAKES, UNKNOWN, DType, Failu
 from rewriter.core.conditions.witnessed import Witnessed, node_words, tensor_words, value_words
 from rewriter.core.engine.attempt import Attempt, Fired, Tracer
 from rewriter.core.engine.compile import CompiledRule
-from rewriter.core.engine.phases import changes_nothing
-from rewriter.core.engine.recorder import Recorder
+from rewriter.core.engine.phases import Recorder, changes_nothing
 from rewriter.core.graph.index import operator_key
 from rewriter.core.graph.model_text import node_name
 from rewriter.core.graph.values import used_count
