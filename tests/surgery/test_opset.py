@@ -16,7 +16,7 @@ from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import rewriter
-from rewriter.core.conditions.graph_functions import node_keeps_meaning
+from rewriter.core.conditions.context import node_keeps_meaning
 from rewriter.core.graph.model import Model
 from rewriter.core.language import schema
 from rewriter.core.language.meaning import CHANGES

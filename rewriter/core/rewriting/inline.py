@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.graph_functions import node_keeps_meaning
+from rewriter.core.conditions.context import node_keeps_meaning
 from rewriter.core.conditions.rule_values import Failure
 from rewriter.core.graph.objects import Graph, new_node, new_variable
 from rewriter.core.graph.scopes import FunctionKey, Scope, bodies, callee, key_of, operator_key, opset_versions

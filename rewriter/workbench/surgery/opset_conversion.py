@@ -14,10 +14,9 @@ from typing import Any
 import onnx
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.context import Context
+from rewriter.core.conditions.context import Context, node_keeps_meaning
 from rewriter.core.conditions.evaluate import Bindings
 from rewriter.core.conditions.fields import least_ir_version
-from rewriter.core.conditions.graph_functions import node_keeps_meaning
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
