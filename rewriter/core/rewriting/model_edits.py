@@ -13,8 +13,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
-from rewriter.core.conditions.fields import MODEL_TEXTS
-from rewriter.core.conditions.recorded_graph import label
+from rewriter.core.conditions.recorded_graph import MODEL_TEXTS, label
 from rewriter.core.conditions.rule_values import Failure
 from rewriter.core.conditions.value_functions import element_type
 from rewriter.core.facts.facts import Facts, refresh

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions import fields
+from rewriter.core.conditions import recorded_graph
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
 from rewriter.core.conditions.recorded_graph import label
@@ -268,7 +268,7 @@ class Reasons:
     def _of_attribute(self, attr: ast.AttrPattern, place: Place, r: Registers) -> Words:
         node, value = r[place.node], attr.value
         is_free = isinstance(value, ast.Name) and value.id not in self._bound(place, r) and value.id not in DTYPES
-        found = value_words(fields.effective(self._context, node, attr.name))
+        found = value_words(recorded_graph.effective(self._context, node, attr.name))
         question, is_written = f"`{self._rule.words(attr.span)}`", attr.name in node.attrs
         if attr.mode != "equals" or is_free:
             text = f"{attr.name} = {found}" if is_written else f"{node_words(node)} does not say {attr.name}"

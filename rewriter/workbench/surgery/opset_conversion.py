@@ -16,8 +16,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context, node_keeps_meaning
 from rewriter.core.conditions.evaluate import Bindings
-from rewriter.core.conditions.fields import least_ir_version
-from rewriter.core.conditions.recorded_graph import Knowledge
+from rewriter.core.conditions.recorded_graph import Knowledge, least_ir_version
 from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
