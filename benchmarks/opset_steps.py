@@ -28,7 +28,7 @@ from onnx.reference import ReferenceEvaluator
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.scopes import opset_versions
+from rewriter.core.graph.objects import opset_versions
 from rewriter.core.language import ast, schema
 from rewriter.core.language.meaning import CHANGES
 from rewriter.core.language.operator_traits import DRAWS

@@ -209,7 +209,7 @@ def _load(path: str, reading: Reading) -> Model:
 
 
 def _node_count(model: Model) -> int:
-    from rewriter.core.graph.scopes import node_count
+    from rewriter.core.graph.objects import node_count
 
     return node_count(model.graph)
 

@@ -20,7 +20,7 @@ from rewriter.core.engine.compile import CompiledRule
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.model_text import node_name
-from rewriter.core.graph.scopes import Scope
+from rewriter.core.graph.objects import Scope
 from rewriter.core.language import ast
 from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.core.log import Blocked, Condition

@@ -12,9 +12,8 @@ from operator import attrgetter, is_
 
 import onnx_graphsurgeon as gs
 
-from rewriter.core.graph.objects import Function, Graph, note
+from rewriter.core.graph.objects import Function, Graph, NodesByOperator, Scope, find_scopes, nested, note, operator_key
 from rewriter.core.graph.order import CROWD, NoRoom, Order, Ties, is_sorted, stable_sort
-from rewriter.core.graph.scopes import NodesByOperator, Scope, find_scopes, nested, operator_key
 
 # A table of all names of a model. A new name occurs nowhere else, neither in another scope nor in a subgraph that would capture
 # it. New names are derived from the names that they replace and are the same on every run.

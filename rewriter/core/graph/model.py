@@ -26,9 +26,8 @@ from rewriter.core.collector import collector_off
 from rewriter.core.errors import RewriterError, for_python
 from rewriter.core.framework.exporter import LISTING_EXPORTERS, detect
 from rewriter.core.graph.load import build
-from rewriter.core.graph.objects import Constant, Graph, Origin
+from rewriter.core.graph.objects import Constant, Graph, Origin, find_scopes
 from rewriter.core.graph.save import Fields, Writer, assemble, set_text, written_imports
-from rewriter.core.graph.scopes import find_scopes
 from rewriter.core.graph.tidy import set_by_training
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.files import MOST_BYTES, check_target, read_bytes, write_file

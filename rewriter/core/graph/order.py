@@ -11,8 +11,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.graph import gs_lists
 from rewriter.core.graph.gs_lists import makers
-from rewriter.core.graph.objects import Node, note
-from rewriter.core.graph.scopes import OpKey, Scope, operator_key
+from rewriter.core.graph.objects import Node, OpKey, Scope, note, operator_key
 
 _set = object.__setattr__  # graphsurgeon's own also updates operands, and here there are none
 GAP = 1 << 64

@@ -14,8 +14,7 @@ import onnx_graphsurgeon as gs
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.objects import Graph
-from rewriter.core.graph.scopes import Scope, find_scopes, opset_versions
+from rewriter.core.graph.objects import Graph, Scope, find_scopes, opset_versions
 from rewriter.core.onnxfile.tensors import Dim
 from rewriter.core.record import record
 

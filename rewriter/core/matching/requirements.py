@@ -14,8 +14,7 @@ from typing import Any
 import onnx_graphsurgeon as gs
 
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.objects import Function, Graph, Node
-from rewriter.core.graph.scopes import NodesByOperator
+from rewriter.core.graph.objects import Function, Graph, Node, NodesByOperator
 from rewriter.core.graph.values import Variable, elem_type
 from rewriter.core.language import ast
 from rewriter.core.language.claims import TRUE, Branch, Claim, Term, TermNames, claims_of, name_of, normal

@@ -20,8 +20,7 @@ from rewriter.core.facts.facts import Facts, refresh
 from rewriter.core.graph.attributes import HISTORY, RULES
 from rewriter.core.graph.edits import Edits, NodeState
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.objects import Function, Graph, new_variable
-from rewriter.core.graph.scopes import Scope
+from rewriter.core.graph.objects import Function, Graph, Scope, new_variable
 from rewriter.core.onnxfile.tensors import Dim, gs_dtype
 from rewriter.core.rewriting.transaction import Refused, Rewriting, Undecided
 

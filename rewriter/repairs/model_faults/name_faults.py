@@ -19,8 +19,7 @@ from rewriter.core.facts.derive import node_facts
 from rewriter.core.facts.infer import output_types
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model_text import node_name
-from rewriter.core.graph.objects import Graph
-from rewriter.core.graph.scopes import Scope
+from rewriter.core.graph.objects import Graph, Scope
 from rewriter.core.rewriting.transaction import Rewriting
 
 # Which uses of a name mean the model's input although a node makes a tensor of the same name.

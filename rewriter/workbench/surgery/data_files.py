@@ -14,8 +14,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.objects import Function, Graph, Node
-from rewriter.core.graph.scopes import find_scopes
+from rewriter.core.graph.objects import Function, Graph, Node, find_scopes
 from rewriter.core.graph.values import Constant, LazySparse, LazyTensor
 from rewriter.core.isolation.child import signals_wait
 from rewriter.core.onnxfile import external_data

@@ -14,8 +14,7 @@ from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.objects import Graph
-from rewriter.core.graph.scopes import needed_functions, with_inner
+from rewriter.core.graph.objects import Graph, needed_functions, with_inner
 from rewriter.core.graph.tidy import drop_imports
 from rewriter.core.graph.values import Constant, new_variable
 from rewriter.core.onnxfile.tensors import TensorType

@@ -22,8 +22,7 @@ from rewriter.core.facts.single_node import single_node
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.objects import Graph, new_constant, new_node, new_variable
-from rewriter.core.graph.scopes import Scope, bodies
+from rewriter.core.graph.objects import Graph, Scope, bodies, new_constant, new_node, new_variable
 from rewriter.core.graph.values import Constant, Variable, constant_array
 from rewriter.core.language import schema
 from rewriter.core.language.meaning import takes, type_variables

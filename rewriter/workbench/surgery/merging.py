@@ -17,8 +17,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.attributes import HISTORY
 from rewriter.core.graph.index import GraphIndex, NameTable
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.objects import Function, Graph, Node
-from rewriter.core.graph.scopes import FunctionKey, callee, key_of, opset_versions, with_inner
+from rewriter.core.graph.objects import Function, FunctionKey, Graph, Node, callee, key_of, opset_versions, with_inner
 from rewriter.core.graph.values import Constant, constant_array, elem_type, static_shape
 from rewriter.core.language.schema import DTYPE_NAMES
 from rewriter.core.onnxfile.model_file import Payload, digest

@@ -24,8 +24,8 @@ from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.model_text import node_name
+from rewriter.core.graph.objects import Scope, callee, key_of, operator_key, opset_versions, with_inner
 from rewriter.core.graph.save import newest_import, oldest_ir
-from rewriter.core.graph.scopes import Scope, callee, key_of, operator_key, opset_versions, with_inner
 from rewriter.core.language import schema
 from rewriter.core.language.meaning import CHANGES, takes
 from rewriter.core.language.rules import RuleSet

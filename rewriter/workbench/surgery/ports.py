@@ -16,8 +16,7 @@ from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.model_text import type_text
-from rewriter.core.graph.objects import Graph
-from rewriter.core.graph.scopes import may_hold_bodies, opset_versions
+from rewriter.core.graph.objects import Graph, may_hold_bodies, opset_versions
 from rewriter.core.graph.values import Variable, elem_type
 from rewriter.core.language.operator_traits import DRAWS
 from rewriter.core.language.schema import DTYPE_NAMES, normal, registered_at

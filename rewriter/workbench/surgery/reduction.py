@@ -27,7 +27,7 @@ from rewriter.core.facts.single_node import known_types
 from rewriter.core.framework.source_info import SourceInfo
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.scopes import needed_functions, with_inner
+from rewriter.core.graph.objects import needed_functions, with_inner
 from rewriter.core.graph.tidy import drop_imports
 from rewriter.core.isolation import child
 from rewriter.core.isolation.budget import Budget, budgeted, current
