@@ -30,10 +30,10 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import opset_versions
 from rewriter.core.language import ast, schema
+from rewriter.core.language.ast import walk
 from rewriter.core.language.meaning import CHANGES
 from rewriter.core.language.operator_traits import DRAWS
 from rewriter.core.language.schema import Operator
-from rewriter.core.language.walk import walk
 from rewriter.core.record import record
 from rewriter.trust.proof.models.model_runs import MOST_BYTES
 from rewriter.trust.proof.models.output_agreement import Bound, differences

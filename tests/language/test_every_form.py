@@ -20,13 +20,13 @@ from rewriter.core.conditions import evaluate
 from rewriter.core.language import ast, pattern
 from rewriter.core.language import claims as terms
 from rewriter.core.language import pattern as specificity
+from rewriter.core.language.ast import walk
 from rewriter.core.language.cache.pack import flat, pack, unpack
 from rewriter.core.language.expand import variants as simplify
 from rewriter.core.language.parse import parse
 from rewriter.core.language.syntax.tree import ExpressionBuilder, PatternBuilder, RewriteBuilder
 from rewriter.core.language.syntax.words import CONTEXTUAL, KEYWORDS
 from rewriter.core.language.syntax.words import STATEMENTS as WORDS
-from rewriter.core.language.walk import walk
 from rewriter.core.matching import pattern_program, requirements
 from rewriter.core.record import names
 from rewriter.core.rewriting import build, rewrite

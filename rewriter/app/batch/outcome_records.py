@@ -89,7 +89,7 @@ def _is_meant(rule: Rule, exporter: str) -> bool:
 
 def _is_about(rule: Rule, operators: Collection[str]) -> bool:
     """Whether a pattern has one of these operators, or any. True if no operator is named, and for rules about the model."""
-    from rewriter.core.language.walk import pattern_nodes
+    from rewriter.core.language.ast import pattern_nodes
 
     nodes = [node for form in rule.variants for node in pattern_nodes(form.ast.match)]
     return not operators or not nodes or any(op.param or op.is_any or op.name in operators for node in nodes for op in node.ops)

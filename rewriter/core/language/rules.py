@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast as tree
-from rewriter.core.language.ast import Kind, OpsetRange
+from rewriter.core.language.ast import Kind, OpsetRange, canonical, pattern_nodes
 from rewriter.core.language.diagnostics import Diagnostic, SourceText, suggest
 from rewriter.core.language.header import RUNTIMES, Header, read_header
 from rewriter.core.language.schema import DTYPES
-from rewriter.core.language.walk import canonical, pattern_nodes
 from rewriter.core.record import field, getter, names, record, replace
 from rewriter.core.resources import resource
 

@@ -354,7 +354,7 @@ def _has_operators(rule: Rule, operators: Collection[str]) -> bool:
 @lru_cache(maxsize=1 << 10)
 def _forms(rule: Rule) -> list[list[frozenset[str]]]:
     """The operators of each node, for each form of the pattern; nodes that may have any operator are left out."""
-    from rewriter.core.language.walk import pattern_nodes
+    from rewriter.core.language.ast import pattern_nodes
 
     return [
         [

@@ -14,10 +14,10 @@ from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.language import ast
+from rewriter.core.language.ast import walk
 from rewriter.core.language.operator_traits import DRAWS
 from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.core.language.schema import DTYPES
-from rewriter.core.language.walk import walk
 from rewriter.core.log import Log
 from rewriter.core.record import field, record
 from rewriter.trust.proof import onnx_runtime
