@@ -1,4 +1,14 @@
-"""XXX"""
+"""The facts about the graph of a run, with a record of the facts that rules asked for; also the fields of a node and of the
+model, as conditions name them: `n.axis`, `model.unsorted_nodes`.
+
+The record has two uses. Roots whose rules asked about a tensor are tried again when that tensor changes. The audit shows an
+unanswered question as the reason why a rule did not fire.
+
+An attribute has its effective value: the node's own, else the schema's default, else the default in the operator's text.
+The last group is missing in `onnx.defs`, which has no default for pads, strides, dilations, perm, kernel_shape and group
+sizes whose default depends on the operands. The code that finds a fault of the model is outside of the core, next to the code
+that repairs it (`core.whole_model`).
+"""
 
 from __future__ import annotations
 

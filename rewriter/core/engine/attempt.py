@@ -1,7 +1,7 @@
 """One rule at one node: whether it fires, the firing until the log has it, and tracers, which record why rules fire or do not.
 
-Coverage, profile, audit and `why` are tracers that are passed to an attempt. A tracer changes nothing, so that its report cannot
-differ from the run. A run without tracers pays nothing for them.
+Coverage, profile, audit and `why` are tracers that are passed to an attempt. A tracer changes nothing, so that its report
+cannot differ from the run. A run without tracers pays nothing for them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""XXX"""
+"""The abstract syntax of a rule file, and going over it without recursion.
+
+Everything behind the parser (checks, formatter, engine) works only on these frozen records, so that a rule is
+plain data: comparable, hashable if its parts are, and free of behaviour that a stranger's file could trigger.
+
+Every record carries the `Span` of the text that it was read from; line and column are computed from it only when a message
+needs them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +16,6 @@ from types import EllipsisType
 from typing import Any
 from typing import Literal as OneOf
 
-from rewriter.core.language.schema import DTYPES
 from rewriter.core.record import getter, names, record, replace
 
 # The records of expressions, which occur in `where`, `let`, attribute values, edits and constants.
@@ -729,6 +735,8 @@ def pattern_nodes(match: Match) -> Iterator[NodePattern]:
 
 def bound(part: Any) -> set[str]:
     """Every name that a pattern or one of its parts may bind."""
+    from rewriter.core.language.schema import DTYPES
+
     names: set[str] = set()
     for one in walk(part):
         if isinstance(one, Capture | Variadic | GraphItem | Output):
