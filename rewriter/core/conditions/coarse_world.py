@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any
 
-from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
+from rewriter.core.conditions.evaluate import BODIES, Bindings, Implementation, evaluate, holds, prepared
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, DType, Failure, OneOf, SomeOf, Stranger
-from rewriter.core.conditions.world import BODIES, Implementation, prepared
 from rewriter.core.language import ast, schema
 from rewriter.core.language.functions import FUNCTIONS as DECLARED
 from rewriter.core.language.operator_traits import BROADCAST_ALL, BROADCAST_LAST, OLD_KERNELS, SETTLED

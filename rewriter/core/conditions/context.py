@@ -14,9 +14,9 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions import value_functions
+from rewriter.core.conditions.evaluate import BODIES, Implementation, prepared
 from rewriter.core.conditions.recorded_graph import RecordedGraph, label, model_field, node_field
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol, has_unknown
-from rewriter.core.conditions.world import BODIES, Implementation, prepared
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.attributes import node_texts
 from rewriter.core.graph.index import operator_key
