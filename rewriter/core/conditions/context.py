@@ -19,9 +19,8 @@ from rewriter.core.conditions.recorded_graph import RecordedGraph, label, model_
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol, has_unknown
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.attributes import node_texts
-from rewriter.core.graph.index import operator_key
 from rewriter.core.graph.model_text import node_name
-from rewriter.core.graph.objects import form_of
+from rewriter.core.graph.objects import form_of, operator_key
 from rewriter.core.graph.values import constant_array
 from rewriter.core.language import schema
 from rewriter.core.language.functions import FUNCTIONS as DECLARED

@@ -18,9 +18,9 @@ from rewriter.core.errors import printable
 from rewriter.core.facts.facts import refresh
 from rewriter.core.framework.exporter import suited
 from rewriter.core.graph.edits import Edits, NodeState, signature
-from rewriter.core.graph.index import CROWD, GraphIndex, operator_key
+from rewriter.core.graph.index import CROWD, GraphIndex
 from rewriter.core.graph.model_text import node_name, node_text, type_words
-from rewriter.core.graph.objects import Graph, Node
+from rewriter.core.graph.objects import Graph, Node, operator_key
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Change, Firing, Log, Profile, Stop, stage
 from rewriter.core.matching.pattern_program import interface_matches

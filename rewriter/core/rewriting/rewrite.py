@@ -14,8 +14,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.conditions.rule_values import Failure, truth
-from rewriter.core.graph.index import operator_key
-from rewriter.core.graph.objects import bodies, new_node, new_variable
+from rewriter.core.graph.objects import bodies, new_node, new_variable, operator_key
 from rewriter.core.graph.save import Writer
 from rewriter.core.graph.values import new_constant
 from rewriter.core.language import ast

@@ -14,9 +14,9 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
 from rewriter.core.facts.facts import refresh
-from rewriter.core.graph.index import GraphIndex, operator_key
+from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model_text import node_name
-from rewriter.core.graph.objects import Graph, Scope
+from rewriter.core.graph.objects import Graph, Scope, operator_key
 from rewriter.core.graph.values import Constant, constant_array, declared, elem_type
 from rewriter.core.language import schema
 from rewriter.core.onnxfile.tensors import Dim, dtype_number, gs_dtype, numpy_dtype

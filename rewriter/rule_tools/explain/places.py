@@ -16,8 +16,8 @@ from rewriter.core.conditions.witnessed import Witnessed, node_words, tensor_wor
 from rewriter.core.engine.attempt import Attempt, Fired, Tracer
 from rewriter.core.engine.compile import CompiledRule
 from rewriter.core.engine.phases import Recorder, changes_nothing
-from rewriter.core.graph.index import operator_key
 from rewriter.core.graph.model_text import node_name
+from rewriter.core.graph.objects import operator_key
 from rewriter.core.graph.values import used_count
 from rewriter.core.language import ast
 from rewriter.core.language.pattern import Made, PatternNode, is_run
