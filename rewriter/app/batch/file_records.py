@@ -8,9 +8,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from rewriter.app.batch.work import FileStamp, StampRole, Stat
 from rewriter.app.report.document import FileRecord, FileRole
 from rewriter.core.errors import RewriterError
-from rewriter.core.record import record
 
 if TYPE_CHECKING:
     from rewriter.core.graph.model import Model
@@ -19,29 +19,6 @@ _AT_ONCE = 1 << 20  # bytes
 
 MOST_HASHED = 1 << 30
 """Bytes of data that are hashed: a file may be 64 GiB of zeros, and reading it takes longer than all other work."""
-
-Stat = tuple[int, int, int, int]
-"""Size, times of change of the content and of the file, in nanoseconds, and number of the file on its disk."""
-
-StampRole = Literal["input", "input data", "source", "beside", "output", "output data"]
-
-
-@record(frozen=True, slots=True)
-class FileStamp:
-    """A file as it was when a job read or wrote it.
-
-    Attributes:
-        role: as in reports; "beside" is a framework's file that was found and not used.
-        path: as in the call; of data, as the model refers to it.
-        sha256: None if the file cannot be read, or is data of more than 1 GiB; then size and times are compared.
-        stat: taken before the file was read; None if it is not available.
-    """
-
-    role: StampRole
-    path: str
-    sha256: str | None
-    stat: Stat | None
-
 
 SETTLED = 2_000_000_000
 """Nanoseconds after a change in which a second change may not change the times of a file: clocks are coarse."""

@@ -10,7 +10,6 @@ from rewriter.core.log import Log, Profile
 from rewriter.core.record import field, record, replace
 
 if TYPE_CHECKING:
-    from rewriter.app.batch.file_records import FileStamp
     from rewriter.app.configuration import Suppression
     from rewriter.app.report.document import ExpectationRecord
     from rewriter.core.engine.attempt import Coverage
@@ -193,6 +192,29 @@ class Work:
     def everywhere(self, change: Callable[[Work], Work]) -> Work:
         """The work with the same change in itself and in its variants."""
         return replace(change(self), variants=tuple(map(change, self.variants)))
+
+
+Stat = tuple[int, int, int, int]
+"""Size, times of change of the content and of the file, in nanoseconds, and number of the file on its disk."""
+
+StampRole = Literal["input", "input data", "source", "beside", "output", "output data"]
+
+
+@record(frozen=True, slots=True)
+class FileStamp:
+    """A file as it was when a job read or wrote it.
+
+    Attributes:
+        role: as in reports; "beside" is a framework's file that was found and not used.
+        path: as in the call; of data, as the model refers to it.
+        sha256: None if the file cannot be read, or is data of more than 1 GiB; then size and times are compared.
+        stat: taken before the file was read; None if it is not available.
+    """
+
+    role: StampRole
+    path: str
+    sha256: str | None
+    stat: Stat | None
 
 
 @record(slots=True)
