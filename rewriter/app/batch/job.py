@@ -153,8 +153,7 @@ def _adopted(job: Job, target: str, work: Work, outcome: Outcome, stages: Stages
     """
     from filecmp import cmp
 
-    from rewriter.app.batch.file_records import copied_stamp
-    from rewriter.app.batch.journal import named_at_once
+    from rewriter.app.batch.journal import copied_stamp, named_at_once
 
     with temporary_folder() as folder, named_at_once():
         scratch = str(folder / "model.onnx")
@@ -312,7 +311,7 @@ def _subject(model: Model, path: str, work: Work, profile: Profile | None) -> Su
 def _note_subject(model: Model, subject: Subject, work: Work, outcome: Outcome) -> None:
     used = None if subject.source is None else subject.source.path
     if work.notes.stamped:
-        from rewriter.app.batch.file_records import file_stamp
+        from rewriter.app.batch.journal import file_stamp
         from rewriter.trust.source.find import find
 
         if used is not None:
@@ -534,6 +533,6 @@ def _note_files(
 ) -> None:
     """Notes the files that a model was read from or written to, if the work requires it and they are not noted yet."""
     if work.notes.stamped and (role == "output" or not outcome.stamps):
-        from rewriter.app.batch.file_records import stamps_of
+        from rewriter.app.batch.journal import stamps_of
 
         outcome.stamps.extend(stamps_of(role, path, model, read))

@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from rewriter import __version__
-from rewriter.app.batch.file_records import file_records
-from rewriter.app.batch.journal import Entry, stamps_in
+from rewriter.app.batch.journal import Entry, file_records, stamps_in
 from rewriter.app.batch.processes import Spool
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.app.report.document import (

@@ -17,8 +17,19 @@ from pathlib import Path
 from typing import Literal
 
 from rewriter import __version__
-from rewriter.app.batch.file_records import FileStamp, data_stamp, file_stamp, stat_of
-from rewriter.app.batch.journal import ENDING, Entry, Journal, entry_of, key_of, recipe, stamps_in
+from rewriter.app.batch.journal import (
+    ENDING,
+    Entry,
+    FileStamp,
+    Journal,
+    data_stamp,
+    entry_of,
+    file_stamp,
+    key_of,
+    recipe,
+    stamps_in,
+    stat_of,
+)
 from rewriter.app.batch.outcome_records import Command, earlier_record, status
 from rewriter.app.batch.urls import is_url
 from rewriter.app.batch.work import Job, Outcome, Work

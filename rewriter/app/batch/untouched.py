@@ -258,7 +258,7 @@ def copy(job: Job, work: Work, outcome: Outcome, data: bytes | None, status: os.
     Raises:
         RewriterError: the target may not be replaced or written, or the file was changed meanwhile.
     """
-    from rewriter.app.batch.file_records import copied_stamp, file_stamp, read_stamp
+    from rewriter.app.batch.journal import copied_stamp, file_stamp, read_stamp
 
     assert job.target is not None
     if data is not None:
