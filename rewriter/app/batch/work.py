@@ -1,8 +1,10 @@
-"""The work on models and its outcomes: records that worker processes receive and return."""
+"""The work on models and its outcomes: records that worker processes receive and return; and which paths are no files of this
+machine. Every command imports this module; few commands need `remote`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from rewriter.core.engine.limits import Limits
@@ -18,6 +20,35 @@ if TYPE_CHECKING:
     from rewriter.trust.consumers.consumer_verdict import Consumer, Verdict
     from rewriter.trust.difference import Difference
     from rewriter.trust.plan_file import Proposal
+
+
+STDIN = "-"
+STDOUT = "-"
+
+_NAMES: dict[str, str] = {}
+"""The names that users know for downloaded files."""
+
+
+def is_url(path: str | None) -> bool:
+    """Whether a path is a URL, as s3://bucket/net.onnx or zip://net.onnx::https://example.org/models.zip."""
+    return path is not None and "://" in path
+
+
+def is_remote(path: str | None) -> bool:
+    """Whether a path is no file, so that the model has to be transferred: a URL, or the standard input."""
+    return path == STDIN or is_url(path)
+
+
+def called(path: str, name: str) -> None:
+    """Remembers the name that users know for a file."""
+    _NAMES[path] = name
+
+
+def with_names(text: str, names: Mapping[str, str] = _NAMES) -> str:
+    """A text with the names that users know in place of the paths of downloaded files."""
+    for path, name in names.items():
+        text = text.replace(path, name)
+    return text
 
 
 @record(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from rewriter.app.batch.job import do
 from rewriter.app.batch.jobs import check_results, find_models, has_result, plan
 from rewriter.app.batch.outcome_records import FINDINGS, OK, Command, Totals
 from rewriter.app.batch.processes import run_all
-from rewriter.app.batch.urls import STDOUT, is_remote, is_url
-from rewriter.app.batch.work import Checking, Job, Notes, Outcome, Reading, Rewriting, Work, Writing
+from rewriter.app.batch.work import STDOUT, Checking, Job, Notes, Outcome, Reading, Rewriting, Work, Writing, is_remote, is_url
 from rewriter.app.cli.console_report import ConsoleReport, fix_command
 from rewriter.app.cli.options import limits_of, runtime_choice
 from rewriter.app.cli.output import check_stdout, model_to_stdout, print_message, progress, style_of

@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from shlex import quote
 
 from rewriter.app.batch.outcome_records import Command, answers_to
-from rewriter.app.batch.urls import STDOUT
-from rewriter.app.batch.work import Outcome
+from rewriter.app.batch.work import STDOUT, Outcome
 from rewriter.app.cli.output import Display, print_message, style_of
 from rewriter.app.cli.selection import codes
 from rewriter.app.report.document import pattern_of

@@ -164,7 +164,7 @@ def _shown(error: RewriterError) -> str:
     render = getattr(error, "render", None)
     if render is not None:
         return str(render(wants_color(sys.stderr)))
-    from rewriter.app.batch.urls import with_names
+    from rewriter.app.batch.work import with_names
 
     return f"rewriter: error: {clean(with_names(str(error)))}"
 

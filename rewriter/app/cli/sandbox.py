@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rewriter.app.batch.bubblewrap import Sandbox, SandboxedProcess
 from rewriter.app.batch.result_folder import journal_of, report_in, result_in
-from rewriter.app.batch.urls import STDOUT, is_remote, is_url
+from rewriter.app.batch.work import STDOUT, is_remote, is_url
 from rewriter.app.cli.output import check_stdout
 from rewriter.app.configuration import rule_paths
 from rewriter.core.errors import RewriterError, reason

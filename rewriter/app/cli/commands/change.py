@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.app.batch.jobs import OPTIMIZED, all_opened, opened
-from rewriter.app.batch.urls import STDOUT, is_remote, is_url
-from rewriter.app.batch.work import LEVELS
+from rewriter.app.batch.work import LEVELS, STDOUT, is_remote, is_url
 from rewriter.app.cli.options import (
     EDITS,
     LONG,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.app.batch.jobs import all_opened, opened
-from rewriter.app.batch.urls import is_remote, with_names
+from rewriter.app.batch.work import is_remote, with_names
 from rewriter.app.cli.options import (
     AFTER,
     BEFORE,

@@ -187,8 +187,7 @@ def apply(args: argparse.Namespace) -> int:
     from rewriter.app.batch.job import process
     from rewriter.app.batch.outcome_records import exit_code, model_record
     from rewriter.app.batch.planned_work import work_of
-    from rewriter.app.batch.urls import is_remote, is_url, with_names
-    from rewriter.app.batch.work import Checking, Writing
+    from rewriter.app.batch.work import Checking, Writing, is_remote, is_url, with_names
     from rewriter.app.cli.selection import load
     from rewriter.app.report.printout import Printout, plain
     from rewriter.app.report.terminal import applied_lines
