@@ -209,7 +209,7 @@ def coverage(args: argparse.Namespace) -> int:
     from rewriter.app.batch.job import process
     from rewriter.app.batch.jobs import find_models, unwritten
     from rewriter.app.batch.work import Notes, Rewriting, Work
-    from rewriter.app.cli.console_report import failure
+    from rewriter.app.cli.batch import failure
     from rewriter.app.cli.selection import load
     from rewriter.app.report.printout import Printout
     from rewriter.app.report.rule_lines import coverage_lines
