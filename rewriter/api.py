@@ -251,7 +251,7 @@ def _texts(texts: Sequence[str]) -> Sequence[str]:
 
 def _checks(*, runtime: str = "auto", stamp: bool = True, force: bool = False) -> tuple[Checks, bool]:
     from rewriter.app.batch.repair import WHETHER, check_word
-    from rewriter.trust.proof.onnx_runtime import installed
+    from rewriter.trust.proof.native import installed
     from rewriter.workbench.surgery.finish import Checks
 
     check_word("runtime", runtime, WHETHER)

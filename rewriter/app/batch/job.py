@@ -258,7 +258,7 @@ def _refusal(model: Model, work: Work, outcome: Outcome, read: bytes | None, not
     """
     from rewriter.trust.proof.models.model_runs import failure_in_check
     from rewriter.trust.proof.models.validity import Candidate
-    from rewriter.trust.proof.onnx_runtime import MODERATE
+    from rewriter.trust.proof.native import MODERATE
 
     candidate = Candidate(model, read)
     if lost := candidate.lost_data():

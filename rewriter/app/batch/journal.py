@@ -1,4 +1,6 @@
-"""XXX"""
+"""Results that survive a killed process: group commit puts them on the disk, and then the journal of a folder names them, so
+that a later run can skip finished models. It names the files that a job read and wrote with their hashes, as reports do.
+"""
 
 from __future__ import annotations
 

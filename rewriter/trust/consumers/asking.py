@@ -27,7 +27,7 @@ from rewriter.trust.proof.judges import SESSION
 from rewriter.trust.proof.models.model_inputs import Feed, feed_sets
 from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun
 from rewriter.trust.proof.models.validity import Candidate
-from rewriter.trust.proof.onnx_runtime import NAME, one_line
+from rewriter.trust.proof.native import NAME, one_line
 
 WORKER = Path(__file__).with_name("worker.py")
 RUNTIMES = WORKER.with_name("runtimes")

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from rewriter.core.isolation.budget import current
 from rewriter.core.isolation.child import LARGE, Child, NoAnswer, TooSlow, possible
-from rewriter.trust.proof import native, onnx_runtime
+from rewriter.trust.proof import native
 
 if TYPE_CHECKING:
     import onnx
 
 CHECKER, FULL_CHECK = "onnx.checker", "onnx.checker with shape inference"
-SESSION, PLAIN = onnx_runtime.NAME, onnx_runtime.PLAIN
+SESSION, PLAIN = native.NAME, native.PLAIN
 
 _CHILD = Child(native.answer)
 _keys = count(1)
@@ -161,7 +161,7 @@ def has_kernel(model: onnx.ModelProto) -> bool | None:
 
     A rejection because of shapes, which are not all known, says nothing about kernels: types alone are checked then.
     """
-    if not onnx_runtime.installed():
+    if not native.installed():
         return None
     shapes = SAYS_AT_RUN.get(model.graph.node[0].op_type)
     answer = _OTHER if shapes else _answer(model.SerializeToString(deterministic=True), shapes)

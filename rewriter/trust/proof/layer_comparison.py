@@ -24,7 +24,7 @@ from rewriter.core.onnxfile.tensors import count, numpy_dtype, text
 from rewriter.core.record import field, record, replace
 from rewriter.trust import difference as sides
 from rewriter.trust.difference import Difference, Pairing, Side, compare
-from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof import native
 from rewriter.trust.proof.judges import PLAIN, SESSION, NoAnswer, Session
 from rewriter.trust.proof.models.equivalence import RECORDED, SAYING
 from rewriter.trust.proof.models.guard import first_bad
@@ -273,7 +273,7 @@ class Half:
         except NoAnswer as error:
             raise CannotRun(error.sentence(self.runtime)) from error
         except Exception as error:
-            raise CannotRun(onnx_runtime.reason(error)) from error
+            raise CannotRun(native.reason(error)) from error
 
     def _session(self, part: onnx.ModelProto) -> Runs:
         if part is not self.model:

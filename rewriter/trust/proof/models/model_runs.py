@@ -15,7 +15,7 @@ from rewriter.core.isolation.child import Crash, NoAnswer, TooSlow
 from rewriter.core.log import RUN_FAILURE
 from rewriter.core.onnxfile.part import free_inputs
 from rewriter.core.record import record
-from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof import native
 from rewriter.trust.proof.judges import PLAIN, RefusedError, Session
 from rewriter.trust.proof.judges import runtime_version as onnx_runtime_version
 from rewriter.trust.proof.models.model_inputs import Feed, feed_sets
@@ -67,7 +67,7 @@ class ModelRun:
         if why := candidate.too_large():
             raise CannotRun(f"{runtime}: {why}")
         try:
-            if runtime == onnx_runtime.NAME:
+            if runtime == native.NAME:
                 self._session = candidate.session(judge)
                 return
             data = candidate.data
@@ -83,7 +83,7 @@ class ModelRun:
         except NoAnswer as error:
             raise CannotRun(error.sentence(runtime)) from error
         except (RewriterError, RefusedError) as error:
-            raise CannotRun(f"{runtime}: {onnx_runtime.reason(error)}") from error
+            raise CannotRun(f"{runtime}: {native.reason(error)}") from error
 
     @property
     def outputs(self) -> list[str]:
@@ -110,12 +110,12 @@ class ModelRun:
 
 def runtimes() -> list[str]:
     """The runtimes to try, the best first."""
-    return [onnx_runtime.NAME, REFERENCE] if onnx_runtime.installed() else [REFERENCE]
+    return [native.NAME, REFERENCE] if native.installed() else [REFERENCE]
 
 
 def runtime_version(runtime: str) -> str:
     """The runtime with its version."""
-    return onnx_runtime_version() if runtime == onnx_runtime.NAME else f"{REFERENCE} {onnx.__version__}"
+    return onnx_runtime_version() if runtime == native.NAME else f"{REFERENCE} {onnx.__version__}"
 
 
 # Every tensor that a model computes, not only its outputs.
@@ -208,7 +208,7 @@ class Running:
         Raises:
             RewriterError: nothing can be made up.
         """
-        if not (onnx_runtime.installed() and child.possible()) or candidate.size() > MOST_BYTES:
+        if not (native.installed() and child.possible()) or candidate.size() > MOST_BYTES:
             return
         if self._feed is not None:
             yield self._feed
@@ -314,7 +314,7 @@ def _inputs_may_be_at_fault(model: onnx.ModelProto, reason: str) -> bool:
     for info in free_inputs(model.graph):
         tensor = info.type.tensor_type
         first, *others = [dim.HasField("dim_value") for dim in tensor.shape.dim] or [True]
-        if tensor.elem_type not in _FLOATS or not all(others) or (onnx_runtime.is_cut(reason) and not first):
+        if tensor.elem_type not in _FLOATS or not all(others) or (native.is_cut(reason) and not first):
             return True
     every = (model.graph, *model.functions)
     return any(node.op_type in _BY_VALUE for graph in every for node in graph.node)

@@ -25,7 +25,7 @@ from rewriter.core.isolation.child import Crash, NoAnswer
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.files import temporary_folder
 from rewriter.core.onnxfile.model_file import Outline
-from rewriter.trust.proof import judges, onnx_runtime
+from rewriter.trust.proof import judges, native
 from rewriter.trust.proof.judges import CHECKER, FULL_CHECK, PLAIN, SESSION, RefusedError, Session
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ T = TypeVar("T")
 MOST_BYTES = 2**30
 """Bytes of a model, with its external data, that is loaded into ONNX Runtime."""
 
-MOST_BYTES_OPTIMIZED = onnx_runtime.MODERATE
+MOST_BYTES_OPTIMIZED = native.MODERATE
 """Bytes of a model, with external data, that is loaded with the default optimizations, which may copy the weights repeatedly;
 a larger model is loaded without them, and its weights are mapped into memory."""
 
@@ -241,7 +241,7 @@ class Candidate:
             return "" if self.refusal(FULL_CHECK) == "" else self._check(data, full=False)  # the full check includes it
         if judge == FULL_CHECK:
             return self._check(data, full=True)
-        if not onnx_runtime.installed() or (self.too_large() and not self.outline.files):
+        if not native.installed() or (self.too_large() and not self.outline.files):
             return None
         if judge == SESSION and self.too_large(MOST_BYTES_OPTIMIZED):
             return None
