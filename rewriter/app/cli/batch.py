@@ -23,8 +23,7 @@ from rewriter.app.batch.processes import run_all
 from rewriter.app.batch.work import STDOUT, Checking, Job, Notes, Outcome, Reading, Rewriting, Work, Writing, is_remote, is_url
 from rewriter.app.cli.options import limits_of, runtime_choice
 from rewriter.app.cli.output import Display, check_stdout, model_to_stdout, print_message, progress, style_of
-from rewriter.app.cli.selection import codes, selected
-from rewriter.app.cli.settings import unused, vary
+from rewriter.app.cli.settings import codes, selected, unused, vary
 from rewriter.app.report.document import pattern_of
 from rewriter.app.report.terminal import (
     VerdictCounts,

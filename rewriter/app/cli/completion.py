@@ -36,7 +36,7 @@ def _continued(prefix: str, words: Iterable[str]) -> list[str]:
 
 
 def _one_code(prefix: str, **_: Any) -> list[str]:
-    from rewriter.app.cli.selection import read_rules
+    from rewriter.app.cli.settings import read_rules
 
     return _continued(prefix, [rule.code for rule in read_rules(None)])
 
@@ -52,7 +52,7 @@ def _codes(prefix: str, **_: Any) -> list[str]:
 
 
 def _targets(prefix: str, **_: Any) -> list[str]:
-    from rewriter.app.cli.selection import read_rules
+    from rewriter.app.cli.settings import read_rules
 
     return _last_entry(prefix, sorted({target for rule in read_rules(None) for target in rule.targets}))
 

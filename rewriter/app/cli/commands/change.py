@@ -235,7 +235,7 @@ def reduce(args: argparse.Namespace) -> int:
     removed, as long as the same rules fire at the same nodes and the same tools reject the model. Use this to share a model
     without its weights.
     """
-    from rewriter.app.cli.selection import load
+    from rewriter.app.cli.settings import load
     from rewriter.trust.source.find import source_of
     from rewriter.workbench.surgery.reduction import reduced
 
@@ -261,7 +261,7 @@ def undo(args: argparse.Namespace) -> int:
     rewrites, on the same input. After `fix --record full` the input is restored from the result; otherwise pass --original.
     Without FIRING the rewrites are listed.
     """
-    from rewriter.app.cli.selection import load
+    from rewriter.app.cli.settings import load
     from rewriter.app.report import run_lines
     from rewriter.app.report.document import place_text
     from rewriter.trust.check_record import recorded_firings, undone
@@ -375,7 +375,7 @@ def split(args: argparse.Namespace) -> int:
 
 
 def _rules_of_cuts(args: argparse.Namespace) -> RuleSet | None:
-    from rewriter.app.cli.selection import codes, load
+    from rewriter.app.cli.settings import codes, load
 
     if args.rules and not args.rule:
         raise RewriterError("--rules names the rule files; name with --rule the rules that mark the cuts")

@@ -333,7 +333,7 @@ def audit(args: argparse.Namespace) -> int:
     """Repeats on INPUT the rewrites that the record in OUTPUT lists, and compares the bytes. The exit code is 1 if the output
     differs, if it has no record, or if a rule has changed since. Nothing is written.
     """
-    from rewriter.app.cli.selection import load
+    from rewriter.app.cli.settings import load
     from rewriter.app.report import run_lines
     from rewriter.trust import check_record
 

@@ -188,7 +188,7 @@ def apply(args: argparse.Namespace) -> int:
     from rewriter.app.batch.outcome_records import exit_code, model_record
     from rewriter.app.batch.planned_work import work_of
     from rewriter.app.batch.work import Checking, Writing, is_remote, is_url, with_names
-    from rewriter.app.cli.selection import load
+    from rewriter.app.cli.settings import load
     from rewriter.app.report.printout import Printout, plain
     from rewriter.app.report.terminal import applied_lines
     from rewriter.trust.plan_file import UNPLANNED, missing, read
@@ -245,7 +245,7 @@ def why(args: argparse.Namespace) -> int:
     others, or too late. Nothing is written.
     """
     from rewriter.app.chosen_rules import find_rule
-    from rewriter.app.cli.selection import choose, codes, load, target_names, wanted_files
+    from rewriter.app.cli.settings import choose, codes, load, target_names, wanted_files
     from rewriter.app.findings import explained
     from rewriter.app.report.rule_lines import when_asked
     from rewriter.app.report.why_lines import explanation

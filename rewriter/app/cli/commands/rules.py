@@ -54,7 +54,7 @@ def rules(args: argparse.Namespace) -> int:
     lists the rules that repair a model that a tool rejects with this message, best first. The exit code is 1 if no rule surely
     does; the closest rules are then listed.
     """
-    from rewriter.app.cli.selection import read_rules, target_names
+    from rewriter.app.cli.settings import read_rules, target_names
     from rewriter.app.report.rule_lines import HANG, MARKS, rule_object, rule_table
     from rewriter.core.language.rules import targets_meant
     from rewriter.core.record import as_dict
@@ -134,7 +134,7 @@ def _of_exporter(rules: Sequence[Rule], name: str | None) -> Sequence[Rule]:
 def rule(args: argparse.Namespace) -> int:
     """Shows one rule: its purpose, the models that it is for, its parameters, upstream issues and text."""
     from rewriter.app.chosen_rules import find_rule
-    from rewriter.app.cli.selection import read_rules
+    from rewriter.app.cli.settings import read_rules
     from rewriter.app.report.printout import Printout
     from rewriter.app.report.rule_lines import rule_lines, rule_object, text_lines
 
@@ -187,7 +187,7 @@ def help(args: argparse.Namespace) -> int:
 
 
 def _print_rule(word: str) -> None:
-    from rewriter.app.cli.selection import read_rules
+    from rewriter.app.cli.settings import read_rules
     from rewriter.app.report.rule_lines import rule_lines
     from rewriter.core.language.diagnostics import suggest
 
@@ -229,7 +229,7 @@ def new(args: argparse.Namespace) -> int:
     hand-made repair. The rule is run on the model, and its result is compared with the repair. Comments mark the guesses. If
     one rule is not enough, the codes of the others count on from CODE.
     """
-    from rewriter.app.cli.selection import load
+    from rewriter.app.cli.settings import load
     from rewriter.core.onnxfile.files import check_target, write_file
 
     if (args.around is None) == (args.repair is None):
