@@ -33,8 +33,8 @@ from rewriter.core.onnxfile.tensors import text
 from rewriter.core.onnxfile.wire import MalformedError
 from rewriter.core.record import field, record, replace
 from rewriter.trust.difference import Difference, compare
+from rewriter.trust.proof.guard import place_of
 from rewriter.trust.proof.judges import has_kernel
-from rewriter.trust.proof.models.guard import place_of
 from rewriter.trust.source.find import find, load_source
 from rewriter.trust.stamp import (
     SHORT,

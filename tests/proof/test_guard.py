@@ -12,9 +12,9 @@ from onnx import numpy_helper
 from rewriter.core.graph.model import Model, load
 from rewriter.core.isolation.child import Crash
 from rewriter.core.log import Firing, Log
-from rewriter.trust.proof.models import guard, validity
-from rewriter.trust.proof.models.guard import TIDYING, ReplayedRun, Variation, first_bad, guarded
-from rewriter.trust.proof.models.validity import CHECKER, FULL_CHECK, PLAIN, RUNTIME, SESSION, WRITTEN, Candidate
+from rewriter.trust.proof import guard, validity
+from rewriter.trust.proof.guard import TIDYING, ReplayedRun, Variation, first_bad, guarded
+from rewriter.trust.proof.validity import CHECKER, FULL_CHECK, PLAIN, RUNTIME, SESSION, WRITTEN, Candidate
 
 GOOD = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
 ILL_TYPED = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[3] y) { y = Relu(x) }'

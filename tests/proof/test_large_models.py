@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 from rewriter import Model, load
 from rewriter.core.onnxfile import files, model_file
-from rewriter.trust.proof.models.validity import JUDGES, Candidate
+from rewriter.trust.proof.validity import JUDGES, Candidate
 
 
 def write(path: Path, op: str = "MatMul", rows: int = 4) -> Path:

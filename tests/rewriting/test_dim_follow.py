@@ -18,7 +18,7 @@ from rewriter.core.engine.run import run
 from rewriter.core.log import Log
 from rewriter.repairs.dim_follow.mend import aligned
 from rewriter.trust.proof import native
-from rewriter.trust.proof.models.model_inputs import random_feeds
+from rewriter.trust.proof.model_inputs import random_feeds
 
 RULES = rewriter.load_rules().select(["SURG010"], [])
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rewriter.core.language.rules import RuleSet
     from rewriter.core.matching.forecast import Forecast
     from rewriter.trust.plan_file import Chooser
-    from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, Verify
+    from rewriter.trust.proof.guard import Culprit, Replay, ReplayedRun, Variation, Verify
 
 
 def process(job: Job, work: Work) -> Outcome:
@@ -256,9 +256,9 @@ def _refusal(model: Model, work: Work, outcome: Outcome, read: bytes | None, not
 
     A model without its weights is not checked, and a note says so: ONNX Runtime only seems to load it.
     """
-    from rewriter.trust.proof.models.model_runs import failure_in_check
-    from rewriter.trust.proof.models.validity import Candidate
+    from rewriter.trust.proof.model_runs import failure_in_check
     from rewriter.trust.proof.native import MODERATE
+    from rewriter.trust.proof.validity import Candidate
 
     candidate = Candidate(model, read)
     if lost := candidate.lost_data():
@@ -327,8 +327,8 @@ def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast
     from rewriter.core.conditions.recorded_graph import Knowledge
     from rewriter.core.engine.run import Hooks, run
     from rewriter.core.graph.tidy import remove_dead_nodes
+    from rewriter.trust.proof.guard import ReplayedRun
     from rewriter.trust.proof.judges import has_kernel
-    from rewriter.trust.proof.models.guard import ReplayedRun
 
     rewriting, notes, profile = subject.work.rewriting, subject.work.notes, subject.profile
     if plan is not None and plan.firings == 0:
@@ -417,7 +417,7 @@ def _tidy(model: Model, log: Log, dead: int) -> int:
 
 def _guard(attempt: ReplayedRun, subject: Subject, *, runs_before: bool) -> ReplayedRun:
     """The largest part of a run that does not make the model worse."""
-    from rewriter.trust.proof.models.guard import guarded
+    from rewriter.trust.proof.guard import guarded
 
     again = partial(_run_again, subject)
     verify = _numbers(subject.work.checking, subject.work.rewriting.rules, again)
@@ -428,13 +428,13 @@ def _numbers(checking: Checking, rules: RuleSet, replay: Replay) -> Verify:
     """The comparison of outputs, if the work requires it. Its modules are imported only then."""
     verifier: Verify | None = None
     if checking.verify:
-        from rewriter.trust.proof.models.equivalence import Verifier
+        from rewriter.trust.proof.equivalence import Verifier
 
         verifier = Verifier(rules, replay, checking.inputs)
 
     def check(attempt: ReplayedRun, plan: Variation) -> Verification | Culprit | None:
         if any(firing.kind == "interface" for firing in attempt.log.firings):
-            from rewriter.trust.proof.models.batches import BatchCheck
+            from rewriter.trust.proof.batches import BatchCheck
 
             return BatchCheck(replay, verifier)(attempt, plan)
         return None if verifier is None else verifier(attempt, plan)
@@ -453,7 +453,7 @@ def _record(attempt: ReplayedRun, subject: Subject) -> None:
     """Writes the record of the run into the model, with `--stamp`."""
     work = subject.work
     if work.writing.stamp:
-        from rewriter.trust.proof.models.guard import TIDYING
+        from rewriter.trust.proof.guard import TIDYING
         from rewriter.trust.stamp import stamp
 
         with stage(subject.profile, "stamp"):

@@ -116,7 +116,7 @@ def _stamp(role: StampRole, path: str, descriptor: int) -> FileStamp:
 
 def _locations(model: Model) -> list[str]:
     """Files that a model refers to."""
-    from rewriter.trust.proof.models.validity import Candidate
+    from rewriter.trust.proof.validity import Candidate
 
     try:
         return sorted({reference.location for reference in Candidate(model).references})

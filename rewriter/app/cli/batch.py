@@ -538,7 +538,7 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
             raise RewriterError(f"--{name} needs a folder of results on this machine; pass --out")
     if args.inputs is not None:
         from rewriter.core.isolation.budget import within_limits
-        from rewriter.trust.proof.models.model_inputs import read_inputs
+        from rewriter.trust.proof.model_inputs import read_inputs
 
         with within_limits(**limits_of(args)):
             read_inputs(args.inputs)  # a bad file is one error, before any work is done

@@ -78,7 +78,7 @@ def load(paths: Sequence[str] | None, *, quiet: bool = False) -> RuleSet:
     Raises:
         RewriterError: rule files are wrong, or have no rule.
     """
-    rules = load_rules(rule_paths(paths), _as_warned)
+    rules = load_rules(rule_paths(paths), _with_bar)
     if rules.warnings and paths and not quiet:
         print_message(render_all(rules.warnings, rules.sources, wants_color(sys.stderr)))
     if paths and not len(rules):
@@ -86,7 +86,7 @@ def load(paths: Sequence[str] | None, *, quiet: bool = False) -> RuleSet:
     return rules
 
 
-def _as_warned(files: Sequence[SourceText]) -> Iterable[SourceText]:
+def _with_bar(files: Sequence[SourceText]) -> Iterable[SourceText]:
     """The files, with a bar if they are many: the first command after an installation compiles all shipped rules."""
     return files if len(files) < MANY else tracked(files, len(files), "rule files are compiled once", lambda _: False)
 

@@ -26,8 +26,8 @@ from rewriter.core.log import Log
 from rewriter.core.record import record
 from rewriter.rule_tools.format import format_text
 from rewriter.trust.difference import LISTED, Difference, compare
-from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.output_agreement import Bound, coarsest_eps
+from rewriter.trust.proof.validity import Candidate
 from rewriter.trust.rule_tests import contradictions
 from rewriter.workbench.authoring.new_rule import BegunRules, around_nodes, check_code, model_text, without_new_names
 from rewriter.workbench.authoring.region_rule import GUESS, Region, RegionRule, changed_regions

@@ -21,7 +21,7 @@ from rewriter.core.language.syntax.words import reserved
 from rewriter.core.onnxfile.tensors import dtype_number
 from rewriter.rule_tools.checks.check import check
 from rewriter.trust.proof.judges import CHECKER, FULL_CHECK, SESSION
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.validity import Candidate
 
 Array = np.ndarray[Any, Any]
 

@@ -17,7 +17,7 @@ from rewriter.core.graph.objects import Graph, new_node
 from rewriter.core.graph.values import Constant, Variable, elem_type, new_constant
 from rewriter.core.onnxfile.tensors import dtype_number, gs_dtype, numpy_dtype
 from rewriter.core.rewriting.model_edits import agrees, mend_stale_types
-from rewriter.trust.proof.models.model_inputs import opened_arrays
+from rewriter.trust.proof.model_inputs import opened_arrays
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.editing import Editing, pair
 from rewriter.workbench.surgery.extract import keep_nodes

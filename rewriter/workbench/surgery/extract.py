@@ -19,8 +19,8 @@ from rewriter.core.graph.tidy import drop_imports
 from rewriter.core.graph.values import Constant, new_variable
 from rewriter.core.onnxfile.tensors import TensorType
 from rewriter.core.record import record
-from rewriter.trust.proof.models.output_agreement import Bound
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.output_agreement import Bound
+from rewriter.trust.proof.validity import Candidate
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.finish import Checks, Numbers, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened

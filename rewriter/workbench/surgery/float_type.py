@@ -32,8 +32,8 @@ from rewriter.core.onnxfile.tensors import gs_dtype, numpy_dtype
 from rewriter.core.record import record
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.judges import SAYS_AT_RUN, has_kernel
-from rewriter.trust.proof.models.output_agreement import Bound
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.output_agreement import Bound
+from rewriter.trust.proof.validity import Candidate
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish, size_of_runs
 from rewriter.workbench.surgery.opened import Opened

@@ -22,7 +22,7 @@ from rewriter.core.graph.values import Constant, constant_array, elem_type, stat
 from rewriter.core.language.schema import DTYPE_NAMES
 from rewriter.core.onnxfile.model_file import Payload, digest
 from rewriter.core.record import field, record
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.validity import Candidate
 from rewriter.trust.stamp import Unreadable, dumps, history
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.data_files import DataFiles

@@ -16,7 +16,7 @@ from rewriter.core.graph.values import Variable
 from rewriter.core.onnxfile.tensors import TensorType, refine
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.judges import has_kernel
-from rewriter.trust.proof.models.output_agreement import Bound
+from rewriter.trust.proof.output_agreement import Bound
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.extract import as_in
 from rewriter.workbench.surgery.finish import Checks, Surgery, finish

@@ -12,10 +12,10 @@ from rewriter.core.onnxfile.part import free_inputs
 from rewriter.core.record import field, record
 from rewriter.trust.proof import native
 from rewriter.trust.proof.judges import PLAIN, RefusedError
-from rewriter.trust.proof.models.model_inputs import Feed
-from rewriter.trust.proof.models.model_runs import MOST_BYTES, SECONDS, small_feeds
-from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, differences
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.model_inputs import Feed
+from rewriter.trust.proof.model_runs import MOST_BYTES, SECONDS, small_feeds
+from rewriter.trust.proof.output_agreement import Bound, coarsest_eps, differences
+from rewriter.trust.proof.validity import Candidate
 
 ULPS = 64
 """A runtime may add up in another order in a part, and keep more digits between nodes than their type has."""

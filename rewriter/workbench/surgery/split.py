@@ -23,7 +23,7 @@ from rewriter.core.language.rules import RuleSet
 from rewriter.core.onnxfile.tensors import TensorType
 from rewriter.core.record import record
 from rewriter.trust.proof.judges import has_kernel
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.validity import Candidate
 from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.data_files import save, size_of
 from rewriter.workbench.surgery.extract import keep_nodes, same_as_whole, upstream

@@ -374,9 +374,9 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.core.graph.tidy import fix_shapes
     from rewriter.core.isolation.budget import within_limits
     from rewriter.core.onnxfile.files import check_target
-    from rewriter.trust.proof.models.benchmark import Rejected, single_run
-    from rewriter.trust.proof.models.model_inputs import write_arrays
-    from rewriter.trust.proof.models.validity import Candidate
+    from rewriter.trust.proof.benchmark import Rejected, single_run
+    from rewriter.trust.proof.model_inputs import write_arrays
+    from rewriter.trust.proof.validity import Candidate
     from rewriter.workbench.surgery.ports import with_outputs
 
     target = None if args.output is None else Path(args.output)
@@ -428,9 +428,9 @@ def bench(args: argparse.Namespace) -> int:
     from rewriter.app.report import run_lines
     from rewriter.core.graph.tidy import fix_shapes
     from rewriter.core.isolation.budget import within_limits
+    from rewriter.trust.proof.benchmark import benchmark
     from rewriter.trust.proof.judges import runtime_version
-    from rewriter.trust.proof.models.benchmark import benchmark
-    from rewriter.trust.proof.models.validity import Candidate
+    from rewriter.trust.proof.validity import Candidate
 
     with within_limits(**limits_of(args, LONG)):
         models = []

@@ -18,9 +18,9 @@ from rewriter.core.record import record
 from rewriter.trust.proof import native
 from rewriter.trust.proof.judges import PLAIN, RefusedError, Session
 from rewriter.trust.proof.judges import runtime_version as onnx_runtime_version
-from rewriter.trust.proof.models.model_inputs import Feed, feed_sets
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.model_inputs import Feed, feed_sets
 from rewriter.trust.proof.native import REFERENCE
+from rewriter.trust.proof.validity import Candidate
 
 if TYPE_CHECKING:
     from rewriter.trust.proof.instances.instance import Array
