@@ -10,19 +10,19 @@ import argparse
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rewriter.app.cli.program import COMMANDS, make_parser
+from rewriter.app.cli.options import COMMANDS_BY_NAME
+
 
 Completer = Callable[..., Iterable[str]]
 
 
-def complete() -> None:
-    """Answers the shell and ends the process. Without argcomplete it does nothing."""
+def complete(parser: argparse.ArgumentParser, commands: Iterable[argparse.ArgumentParser]) -> None:
+    """Answers the shell and ends the process. Without argcomplete it does nothing. `commands` are the parsers inside `parser`."""
     try:
         import argcomplete
     except ImportError:
         return
-    parser = make_parser()
-    for command in parser.commands.choices.values():
+    for command in commands:
         for action in command._actions:
             kind = getattr(action, "shell_words", None)
             if kind is not None:
@@ -79,7 +79,7 @@ def _nodes(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
 
 
 def _words(prefix: str, **_: Any) -> list[str]:
-    commands = [command for command in COMMANDS if command.startswith(prefix)]
+    commands = [command for command in COMMANDS_BY_NAME if command.startswith(prefix)]
     return [*commands, *_one_code(prefix), *(_messages(prefix) if prefix else ())]
 
 

@@ -124,7 +124,8 @@ def entry(staging: str | None = None) -> NoReturn:
     if "_ARGCOMPLETE" in os.environ:
         from rewriter.app.cli.completion import complete
 
-        complete()
+        parser = make_parser()
+        complete(parser, parser.commands.choices.values())
     _keep_stdout()
     _end_cleanly()
     code = main(staging=staging)
