@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.app.batch.jobs import opened
+from rewriter.app.cli.main import COMMANDS, make_parser
 from rewriter.app.cli.options import (
     CONFIGURATION,
     RULE_PATHS,
@@ -21,7 +22,6 @@ from rewriter.app.cli.options import (
     with_words,
 )
 from rewriter.app.cli.output import answer, answer_json, print_line, print_message, print_page, progress, style_of
-from rewriter.app.cli.program import COMMANDS, make_parser
 from rewriter.core.errors import RewriterError, install
 from rewriter.workbench.style import clean, counted
 
