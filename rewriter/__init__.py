@@ -60,9 +60,9 @@ _HOMES = {
 
 
 def _repairs() -> whole_model.Repairs:
-    from rewriter.repairs import entry
+    from rewriter import repairs
 
-    return entry
+    return repairs
 
 
 whole_model.use(_repairs)

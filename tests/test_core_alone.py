@@ -77,5 +77,5 @@ def test_a_rule_that_needs_a_repair_of_the_whole_model_says_so() -> None:
 
 
 def test_the_other_tiers_are_hidden() -> None:
-    done = alone(RULE, "import rewriter.repairs.entry")
+    done = alone(RULE, "import rewriter.repairs")
     assert "rewriter.repairs is hidden" in done.stderr

@@ -29,7 +29,10 @@ TIERS = {
         ),
         {"collector", "errors", "notebook", "record", "resources", "versions", "whole_model"},
     ),
-    "repairs": (("entry", "model_faults", "dim_follow"), set()),
+    "repairs": (
+        ("__init__", "declarations", "equal_nodes", "function_calls", "name_faults", "old_opsets", "dim_follow"),
+        set(),
+    ),
     "rule_tools": (("explain", "lint", "load_rules", "checks", "format", "symptoms", "message_pages"), set()),
     "trust": (
         ("consumers", "check_record", "stamp", "plan_file", "toml_text", "proof", "difference", "rule_tests", "source"),

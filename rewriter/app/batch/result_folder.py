@@ -31,7 +31,7 @@ from rewriter.app.batch.journal import (
     stat_of,
 )
 from rewriter.app.batch.outcome_records import Command, earlier_record, status
-from rewriter.app.batch.work import Job, Outcome, Work, is_url
+from rewriter.app.batch.work import FileStamp, Job, Outcome, Work, is_url
 from rewriter.app.report.document import ModelRecord, Report
 from rewriter.app.report.formats import ENDINGS, form_of, pieces_of
 from rewriter.core.errors import RewriterError

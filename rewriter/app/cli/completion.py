@@ -12,12 +12,11 @@ from typing import Any
 
 from rewriter.app.cli.options import COMMANDS_BY_NAME
 
-
 Completer = Callable[..., Iterable[str]]
 
 
 def complete(parser: argparse.ArgumentParser, commands: Iterable[argparse.ArgumentParser]) -> None:
-    """Answers the shell and ends the process. Without argcomplete it does nothing. `commands` are the parsers inside `parser`."""
+    """Answers the shell and ends the process; without argcomplete, does nothing. `commands` are the parsers inside `parser`."""
     try:
         import argcomplete
     except ImportError:

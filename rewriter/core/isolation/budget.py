@@ -218,7 +218,7 @@ STAGES = {
     "onnxfile": "reading or writing the file",
     "graph": "building or writing the graph",
     "facts": "inferring types and shapes",
-    **dict.fromkeys(("conditions", "matching", "rewriting", "engine", "model_faults", "dim_follow"), "running the rules"),
+    **dict.fromkeys(("conditions", "matching", "rewriting", "engine", "dim_follow"), "running the rules"),
     "explain": "explaining the rule",
     "proof": "checking the model",
     "inspect": "looking at the model",
