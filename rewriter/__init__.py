@@ -60,7 +60,7 @@ _HOMES = {
 
 
 def _repairs() -> whole_model.Repairs:
-    from rewriter import repairs
+    import rewriter.repairs as repairs
 
     return repairs
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import IO, Any, TextIO
 
 import rewriter
+from rewriter.app.style import clean
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.resources import own_folder, resource
-from rewriter.workbench.style import clean
 
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store"),

@@ -20,7 +20,6 @@ from rewriter import __version__
 from rewriter.app.batch.journal import (
     ENDING,
     Entry,
-    FileStamp,
     Journal,
     data_stamp,
     entry_of,
@@ -34,11 +33,11 @@ from rewriter.app.batch.outcome_records import Command, earlier_record, status
 from rewriter.app.batch.work import FileStamp, Job, Outcome, Work, is_url
 from rewriter.app.report.document import ModelRecord, Report
 from rewriter.app.report.formats import ENDINGS, form_of, pieces_of
+from rewriter.app.style import clean
 from rewriter.core.errors import RewriterError
 from rewriter.core.onnxfile.files import NewFile, make_folder, write_file
 from rewriter.core.record import replace
 from rewriter.trust.source.find import find
-from rewriter.workbench.style import clean
 
 Limits = Mapping[str, float | None]
 

@@ -40,14 +40,14 @@ from rewriter.app.report.terminal import (
     unchecked_lines,
     verdict_lines,
 )
+from rewriter.app.style import Style, clean
 from rewriter.core.engine.limits import Limits
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, counted
 from rewriter.core.isolation.child import Interrupted, Interruption, heard
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Firing, Log, Profile
 from rewriter.core.onnxfile.files import sole_run, temporary_folder
 from rewriter.core.record import replace
-from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
     from rewriter.app.batch.result_folder import ResultFolder

@@ -26,8 +26,8 @@ from typing import Any, NoReturn
 from rewriter import __version__
 from rewriter.app.cli.options import COMMANDS_BY_NAME, OPTIONS, Element, Group, Limits, OneOf
 from rewriter.app.cli.output import print_message, terminal_width, wants_color
+from rewriter.app.style import clean
 from rewriter.core.errors import RewriterError, reason
-from rewriter.workbench.style import clean
 
 GROUPS = {
     "repair": ("fix", "check", "plan", "apply", "why"),

@@ -14,6 +14,7 @@ from typing import Any
 from rewriter.app.batch.work import Job, Work
 from rewriter.app.cli.output import answer_json, print_line, print_message, tracked, wants_color
 from rewriter.app.configuration import SETTINGS, Configuration, Suppression, Value, files_at, named, nearest, rule_paths
+from rewriter.app.style import clean
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.diagnostics import SourceText, render_all
 from rewriter.core.language.rule_files import find_rule_files
@@ -21,7 +22,6 @@ from rewriter.core.language.rules import Rule, RuleSet, targets_meant
 from rewriter.core.record import as_dict, replace
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.rule_tools.load_rules import read_rules as rules_as_written
-from rewriter.workbench.style import clean
 
 MANY = 100
 """Rule files whose compilation takes so long that one asks what happens: about half a second."""

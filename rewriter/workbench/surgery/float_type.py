@@ -16,7 +16,7 @@ from onnx import helper
 
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import Hooks, run
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, counted
 from rewriter.core.facts.facts import Facts
 from rewriter.core.facts.single_node import single_node
 from rewriter.core.graph.edits import Edits
@@ -34,7 +34,6 @@ from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.judges import SAYS_AT_RUN, has_kernel
 from rewriter.trust.proof.output_agreement import Bound
 from rewriter.trust.proof.validity import Candidate
-from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish, size_of_runs
 from rewriter.workbench.surgery.opened import Opened
 from rewriter.workbench.surgery.ports import Parts, names_in, reached

@@ -13,7 +13,7 @@ from typing import Any
 import onnx
 import onnx_graphsurgeon as gs
 
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, counted
 from rewriter.core.graph.attributes import HISTORY
 from rewriter.core.graph.index import GraphIndex, NameTable
 from rewriter.core.graph.model import Model
@@ -24,7 +24,6 @@ from rewriter.core.onnxfile.model_file import Payload, digest
 from rewriter.core.record import field, record
 from rewriter.trust.proof.validity import Candidate
 from rewriter.trust.stamp import Unreadable, dumps, history
-from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.data_files import DataFiles
 from rewriter.workbench.surgery.edition import edit
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish

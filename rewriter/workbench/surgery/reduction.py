@@ -22,7 +22,7 @@ import onnx.inliner
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import run
-from rewriter.core.errors import RewriterError, install
+from rewriter.core.errors import RewriterError, counted, install
 from rewriter.core.facts.single_node import known_types
 from rewriter.core.framework.source_info import SourceInfo
 from rewriter.core.graph.index import GraphIndex
@@ -41,7 +41,6 @@ from rewriter.trust.proof import native
 from rewriter.trust.proof.judges import RefusedError, has_kernel
 from rewriter.trust.proof.model_runs import MOST_BYTES, SECONDS, small_feeds
 from rewriter.trust.proof.validity import JUDGES, RUNTIME, WRITTEN, Candidate
-from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.data_files import size_of_proto
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened, clear, messages

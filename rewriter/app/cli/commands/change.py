@@ -33,8 +33,8 @@ from rewriter.app.cli.options import (
     with_words,
 )
 from rewriter.app.cli.output import answer, answer_json, check_stdout, model_to_stdout, print_line, print_message, style_of
+from rewriter.app.style import Style, clean
 from rewriter.core.errors import RewriterError
-from rewriter.workbench.style import Style, clean
 
 if TYPE_CHECKING:
     from rewriter.core.language.rules import RuleSet

@@ -26,9 +26,9 @@ from rewriter.app.cli.options import (
     with_words,
 )
 from rewriter.app.cli.output import answer, print_message
-from rewriter.core.errors import RewriterError
+from rewriter.app.style import Style, clean
+from rewriter.core.errors import RewriterError, counted
 from rewriter.core.record import replace
-from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,9 +24,9 @@ from rewriter.app.cli.options import (
     with_words,
 )
 from rewriter.app.cli.output import answer, print_message
-from rewriter.core.errors import RewriterError
+from rewriter.app.style import clean
+from rewriter.core.errors import RewriterError, counted
 from rewriter.core.record import replace
-from rewriter.workbench.style import clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,8 +22,8 @@ from rewriter.app.cli.options import (
     with_words,
 )
 from rewriter.app.cli.output import answer, answer_json, print_line, print_message, print_page, progress, style_of
-from rewriter.core.errors import RewriterError, install
-from rewriter.workbench.style import clean, counted
+from rewriter.app.style import clean
+from rewriter.core.errors import RewriterError, counted, install
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

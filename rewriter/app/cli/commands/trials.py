@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from rewriter.app.cli.options import LONG, RULES, Limits, OneOf, Option, command, like, limits_of
 from rewriter.app.cli.output import answer, answer_json, print_line, print_message, progress, style_of, tracked, wants_color
-from rewriter.core.errors import RewriterError
-from rewriter.workbench.style import clean, counted
+from rewriter.app.style import clean
+from rewriter.core.errors import RewriterError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
