@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from rewriter.core import resources
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.ast import Define, Span
-from rewriter.core.language.cache.pack import PackedTrees, Shared, built, flat, pack, question
 from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
+from rewriter.core.language.pack import PackedTrees, Shared, built, flat, pack, question
 from rewriter.core.language.rule_files import State, find_rule_files, read_rule_file, read_unchanged, state_of, with_defines
 from rewriter.core.language.rules import Rule, RuleSet, code_key
 from rewriter.core.record import record

@@ -18,8 +18,8 @@ from rewriter.core import resources
 from rewriter.core.engine.compile import prepared
 from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast
-from rewriter.core.language.cache.pack import built, flat, pack, unpack, without_places
 from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, SourceText
+from rewriter.core.language.pack import built, flat, pack, unpack, without_places
 from rewriter.core.language.rule_files import find_rule_files
 from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.rule_tools import load_rules as loading
