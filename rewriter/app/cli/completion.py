@@ -25,7 +25,7 @@ def complete(parser: argparse.ArgumentParser, commands: Iterable[argparse.Argume
         for action in command._actions:
             kind = getattr(action, "shell_words", None)
             if kind is not None:
-                action.completer = COMPLETERS[kind]
+                action.completer = COMPLETERS[kind]  # type: ignore[attr-defined]
     argcomplete.autocomplete(parser)
 
 
