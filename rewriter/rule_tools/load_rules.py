@@ -279,7 +279,7 @@ def read_rules(paths: Iterable[Path | str] | None = None) -> list[Rule]:
 
 def _compiled(library: Library, watch: Watch) -> RulesAndWarnings:
     """Parses and checks each file; rules without errors go into the cache."""
-    from rewriter.core.collector import collector_off
+    from rewriter.core.isolation.budget import collector_off
 
     with collector_off():
         rules, found = _parsed(library.texts, watch)

@@ -15,9 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rewriter.app.batch.work import Checking, Job, Notes, Outcome, Reading, Rewriting, Work, Writing, is_remote, is_url
-from rewriter.core.collector import collect_between_models
 from rewriter.core.errors import RewriterError, reason
-from rewriter.core.isolation.budget import BeyondLimitsError, ClockError, allowed, undisturbed, within_limits
+from rewriter.core.isolation.budget import (
+    BeyondLimitsError,
+    ClockError,
+    allowed,
+    collect_between_models,
+    undisturbed,
+    within_limits,
+)
 from rewriter.core.log import RUN_FAILURE, Log, Profile, Verification, stage
 from rewriter.core.onnxfile.files import make_folder, temporary_folder
 from rewriter.core.record import record, replace

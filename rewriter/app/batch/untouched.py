@@ -12,7 +12,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewriter.core.collector import collector_off
 from rewriter.core.errors import RewriterError
 from rewriter.core.framework.exporter import (
     LISTING_EXPORTERS,
@@ -23,6 +22,7 @@ from rewriter.core.framework.exporter import (
     suited,
     version_bounds,
 )
+from rewriter.core.isolation.budget import collector_off
 from rewriter.core.language.header import Bounds
 from rewriter.core.language.schema import operator_table
 from rewriter.core.log import Log

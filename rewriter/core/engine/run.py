@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_graphsurgeon as gs
 
-from rewriter.core.collector import collector_off
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings
 from rewriter.core.conditions.recorded_graph import NOTHING_KNOWN, Knowledge
@@ -21,6 +20,7 @@ from rewriter.core.facts.derive import Fact
 from rewriter.core.facts.facts import Facts
 from rewriter.core.framework.exporter import exporter_of, suited
 from rewriter.core.graph.index import GraphIndex
+from rewriter.core.isolation.budget import collector_off
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Firing, Log, Profile, Question, stage
 from rewriter.core.record import record, replace

@@ -22,13 +22,13 @@ import onnx
 import onnx_graphsurgeon as gs
 from google.protobuf.message import Error as ProtobufError  # type: ignore[import-untyped]
 
-from rewriter.core.collector import collector_off
 from rewriter.core.errors import RewriterError, for_python
 from rewriter.core.framework.exporter import LISTING_EXPORTERS, detect
 from rewriter.core.graph.load import build
 from rewriter.core.graph.objects import Constant, Graph, Origin, find_scopes
 from rewriter.core.graph.save import Fields, Writer, assemble, set_text, written_imports
 from rewriter.core.graph.tidy import set_by_training
+from rewriter.core.isolation.budget import collector_off
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.files import MOST_BYTES, check_target, read_bytes, write_file
 from rewriter.core.onnxfile.model_file import (
