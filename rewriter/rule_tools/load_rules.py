@@ -18,8 +18,21 @@ from rewriter.core import resources
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.ast import Define, Span
 from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
-from rewriter.core.language.pack import PackedTrees, Shared, built, flat, pack, question
-from rewriter.core.language.rule_files import State, find_rule_files, read_rule_file, read_unchanged, state_of, with_defines
+from rewriter.core.language.rule_files import (
+    PackedTrees,
+    Shared,
+    SharedDefines,
+    State,
+    built,
+    find_rule_files,
+    flat,
+    pack,
+    question,
+    read_rule_file,
+    read_unchanged,
+    state_of,
+    with_defines,
+)
 from rewriter.core.language.rules import Rule, RuleSet, code_key
 from rewriter.core.record import record
 
@@ -293,7 +306,6 @@ def _parsed(
 ) -> tuple[list[Rule], list[Diagnostic]]:
     """The rules of all files, and the compiler's findings in each file: only its syntax errors with `as_written`."""
     from rewriter.core.language.parse import parse
-    from rewriter.core.language.rule_files import SharedDefines
 
     found: list[Diagnostic] = []
     rules: list[Rule] = []
@@ -312,7 +324,6 @@ def _parsed(
 def called_defines(rule: Rule) -> list[Define]:
     """The defines that the text of a rule calls, directly or through others, in the order in which they are written."""
     from rewriter.core.language.parse import parse
-    from rewriter.core.language.rule_files import SharedDefines
 
     own = parse(rule.source.text, rule.path, as_written=True)[0].defines
     known = {**SharedDefines().of(rule.path), **{define.name: define for define in own}}

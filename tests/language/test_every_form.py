@@ -22,8 +22,8 @@ from rewriter.core.language import claims as terms
 from rewriter.core.language import pattern as specificity
 from rewriter.core.language.ast import walk
 from rewriter.core.language.expand import variants as simplify
-from rewriter.core.language.pack import flat, pack, unpack
 from rewriter.core.language.parse import parse
+from rewriter.core.language.rule_files import flat, pack, unpack
 from rewriter.core.language.syntax.tree import ExpressionBuilder, PatternBuilder, RewriteBuilder
 from rewriter.core.language.syntax.words import CONTEXTUAL, KEYWORDS
 from rewriter.core.language.syntax.words import STATEMENTS as WORDS

@@ -19,8 +19,7 @@ from rewriter.core.engine.compile import prepared
 from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast
 from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, SourceText
-from rewriter.core.language.pack import built, flat, pack, unpack, without_places
-from rewriter.core.language.rule_files import find_rule_files
+from rewriter.core.language.rule_files import built, find_rule_files, flat, pack, unpack, without_places
 from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.rule_tools import load_rules as loading
 from rewriter.rule_tools.load_rules import Library, load_rules

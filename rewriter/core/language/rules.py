@@ -18,7 +18,7 @@ from rewriter.core.record import field, getter, names, record, replace
 from rewriter.core.resources import resource
 
 if TYPE_CHECKING:
-    from rewriter.core.language.pack import PackedTrees
+    from rewriter.core.language.rule_files import PackedTrees
 
 
 LABELS = ("Why", "Fix", "Exporters", "Consumers", "Safe because")
@@ -93,7 +93,7 @@ class Rule:
     def question(self) -> tree.Rule:
         """Its pattern, conditions, values and parameters, which decide whether it may match; maybe nothing else."""
         if isinstance(self._tree, tuple):
-            from rewriter.core.language.pack import unpack
+            from rewriter.core.language.rule_files import unpack
 
             question: tree.Rule = unpack(self._tree[2])
             return question
