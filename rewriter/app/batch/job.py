@@ -332,7 +332,6 @@ def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast
     """Runs the rules on this model, which is edited. `forecast` is valid for a model that is as it was read."""
     from rewriter.core.conditions.recorded_graph import Knowledge
     from rewriter.core.engine.run import Hooks, run
-    from rewriter.core.graph.tidy import remove_dead_nodes
     from rewriter.trust.proof.guard import ReplayedRun
     from rewriter.trust.proof.judges import has_kernel
 
@@ -341,7 +340,7 @@ def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast
         return ReplayedRun(model, Log(notes=list(subject.messages)))
     chooser = _chooser(rewriting)
     with stage(profile, "tidy"):
-        dead = remove_dead_nodes(model.graph) if rewriting.tidy and (plan is None or plan.sweeps) else 0
+        dead = _swept(model) if rewriting.tidy and (plan is None or plan.sweeps) else 0
     log = run(
         model.graph,
         _rules_of(rewriting.rules, plan),
@@ -366,7 +365,7 @@ def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast
     with stage(profile, "tidy"):
         tidied = _tidy(model, log, dead) if rewriting.tidy and (plan is None or plan.tidies) else dead
     if (log.changed or tidied) and model.training_info:
-        from rewriter.core.graph.tidy import drop_stale_training
+        from rewriter.core.graph.model import drop_stale_training
 
         log.notes += drop_stale_training(model.training_info, model.graph)
     return ReplayedRun(model, log, tidied)
@@ -409,9 +408,17 @@ def _chooser(rewriting: Rewriting) -> Chooser | Suppressor | None:
     return Suppressor(rewriting.suppress)
 
 
+def _swept(model: Model) -> int:
+    """Removes dead nodes, and returns how many there were."""
+    from rewriter.core.graph.tidy import remove_dead_nodes
+
+    return remove_dead_nodes(model.graph)
+
+
 def _tidy(model: Model, log: Log, dead: int) -> int:
     """Removes unused parts and notes how many, `dead` nodes before the run included."""
-    from rewriter.core.graph.tidy import named_by_training, tidy
+    from rewriter.core.graph.model import named_by_training
+    from rewriter.core.graph.tidy import tidy
 
     found = tidy(model.graph, named_by_training(model.training_info))
     nodes = dead + found.nodes

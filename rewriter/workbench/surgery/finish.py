@@ -10,8 +10,7 @@ from typing import Literal
 from rewriter import __version__
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.attributes import HISTORY
-from rewriter.core.graph.model import Model
-from rewriter.core.graph.tidy import drop_stale_training
+from rewriter.core.graph.model import Model, drop_stale_training
 from rewriter.core.record import record
 from rewriter.trust.proof.model_runs import MOST_BYTES
 from rewriter.trust.proof.validity import JUDGES, RUNTIME, Candidate

@@ -10,9 +10,9 @@ from rewriter.core.engine.run import run
 from rewriter.core.errors import counted
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.model import Model
+from rewriter.core.graph.model import Model, named_by_training
 from rewriter.core.graph.objects import opset_versions
-from rewriter.core.graph.tidy import named_by_training, tidy
+from rewriter.core.graph.tidy import tidy
 from rewriter.core.graph.values import Variable
 from rewriter.core.onnxfile.tensors import TensorType, refine
 from rewriter.rule_tools.load_rules import load_rules
