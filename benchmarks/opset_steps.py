@@ -35,9 +35,8 @@ from rewriter.core.language.meaning import CHANGES
 from rewriter.core.language.operator_traits import DRAWS
 from rewriter.core.language.schema import Operator
 from rewriter.core.record import record
-from rewriter.trust.proof.model_runs import MOST_BYTES
 from rewriter.trust.proof.output_agreement import Bound, differences
-from rewriter.trust.proof.validity import Candidate
+from rewriter.trust.proof.validity import MOST_BYTES, Candidate
 from rewriter.workbench.surgery.extract import same_as_whole
 from rewriter.workbench.surgery.finish import Checks
 from rewriter.workbench.surgery.opened import Opened

@@ -15,8 +15,7 @@ from rewriter.core.isolation.child import NoAnswer, OutOfMemory, TooSlow
 from rewriter.core.onnxfile.part import expanded, expands_too_much
 from rewriter.trust.proof import judges, native
 from rewriter.trust.proof.judges import CHECKER, FULL_CHECK, SESSION, RefusedError, Session
-from rewriter.trust.proof.model_runs import REFERENCE, CannotRun, ModelRun
-from rewriter.trust.proof.validity import Candidate
+from rewriter.trust.proof.validity import REFERENCE, Candidate, CannotRun, ModelRun
 from tests.hostile import poison_models
 
 pytest.importorskip("onnxruntime")

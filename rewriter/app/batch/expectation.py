@@ -15,9 +15,8 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model, load
 from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.core.record import replace
-from rewriter.trust.proof.model_runs import CannotRun
 from rewriter.trust.proof.output_agreement import BOUND, OTHER_TENSOR, FrameworkOutputs
-from rewriter.trust.proof.validity import Candidate
+from rewriter.trust.proof.validity import Candidate, CannotRun
 
 Repaired = Callable[[RuleSet], "tuple[Model | None, list[str]]"]
 """Reads the model anew and runs rules. Returns the result (None if no rule fired) and the codes of the rules that fired."""

@@ -262,9 +262,8 @@ def _refusal(model: Model, work: Work, outcome: Outcome, read: bytes | None, not
 
     A model without its weights is not checked, and a note says so: ONNX Runtime only seems to load it.
     """
-    from rewriter.trust.proof.model_runs import failure_in_check
     from rewriter.trust.proof.native import MODERATE
-    from rewriter.trust.proof.validity import Candidate
+    from rewriter.trust.proof.validity import Candidate, failure_in_check
 
     candidate = Candidate(model, read)
     if lost := candidate.lost_data():

@@ -191,7 +191,7 @@ def _fails(session: judges.Session, data: bytes) -> bool:
     """Whether a small model fails on generated inputs. The ordinary way then finds the reason."""
     import onnx
 
-    from rewriter.trust.proof.model_runs import run_failure
+    from rewriter.trust.proof.validity import run_failure
 
     return run_failure(session, onnx.ModelProto.FromString(data)) is not None
 

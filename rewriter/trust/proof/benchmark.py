@@ -16,9 +16,8 @@ from rewriter.core.record import record
 from rewriter.trust.proof import judges, native
 from rewriter.trust.proof.judges import NoAnswer, RefusedError
 from rewriter.trust.proof.model_inputs import Feed, feed_sets, recorded_feed
-from rewriter.trust.proof.model_runs import CannotRun, ModelRun, Outputs, Ready, runtime_version, runtimes
 from rewriter.trust.proof.native import NodeTime
-from rewriter.trust.proof.validity import Candidate
+from rewriter.trust.proof.validity import Candidate, CannotRun, ModelRun, Outputs, Ready, runtime_version, runtimes
 
 # One run of a model, as `rewriter run` and `bench` have it: on inputs of a file, or on the first made-up ones it accepts.
 

@@ -29,8 +29,8 @@ from rewriter.trust.proof.equivalence import RECORDED, SAYING
 from rewriter.trust.proof.guard import first_bad
 from rewriter.trust.proof.judges import PLAIN, SESSION, NoAnswer, Session
 from rewriter.trust.proof.model_inputs import LARGE, LIMITS, Feed, FeedSet, feed_sets, recorded_feed
-from rewriter.trust.proof.model_runs import CannotRun, Outputs, Ready, Runs, runtime_version, runtimes
 from rewriter.trust.proof.output_agreement import Bound, coarsest_eps, differences
+from rewriter.trust.proof.validity import CannotRun, Outputs, Ready, Runs, runtime_version, runtimes
 
 Feeds = tuple[Feed, Feed]
 """The inputs of each of the two models."""

@@ -19,8 +19,7 @@ from rewriter.trust.proof.instances.instance import Array
 from rewriter.trust.proof.instances.random_arrays import float_types
 from rewriter.trust.proof.judges import SESSION
 from rewriter.trust.proof.model_inputs import read_inputs, recorded_feed
-from rewriter.trust.proof.model_runs import CannotRun, GaveUp, ModelRun, runtimes
-from rewriter.trust.proof.validity import Candidate
+from rewriter.trust.proof.validity import Candidate, CannotRun, GaveUp, ModelRun, runtimes
 
 PROMISING = frozenset({"exact", "approx"})
 """Kinds of rules that promise the same outputs, up to a bound."""

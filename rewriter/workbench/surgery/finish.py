@@ -12,8 +12,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.attributes import HISTORY
 from rewriter.core.graph.model import Model, drop_stale_training
 from rewriter.core.record import record
-from rewriter.trust.proof.model_runs import MOST_BYTES
-from rewriter.trust.proof.validity import JUDGES, RUNTIME, Candidate
+from rewriter.trust.proof.validity import JUDGES, MOST_BYTES, RUNTIME, Candidate
 from rewriter.trust.proof.validity import MOST_BYTES as MOST_LOADED
 from rewriter.trust.stamp import RecordedRun, Unreadable, dumps, history
 from rewriter.workbench.surgery.data_files import save

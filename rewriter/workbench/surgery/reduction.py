@@ -39,8 +39,7 @@ from rewriter.core.onnxfile.part import Whole, as_inputs, bodies, body_alone, bo
 from rewriter.core.onnxfile.tensors import read_tensor, write_tensor
 from rewriter.trust.proof import native
 from rewriter.trust.proof.judges import RefusedError, has_kernel
-from rewriter.trust.proof.model_runs import MOST_BYTES, SECONDS, small_feeds
-from rewriter.trust.proof.validity import JUDGES, RUNTIME, WRITTEN, Candidate
+from rewriter.trust.proof.validity import JUDGES, MOST_BYTES, RUNTIME, SECONDS, WRITTEN, Candidate, small_feeds
 from rewriter.workbench.surgery.data_files import size_of_proto
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened, clear, messages

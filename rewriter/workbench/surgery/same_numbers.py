@@ -13,9 +13,8 @@ from rewriter.core.record import field, record
 from rewriter.trust.proof import native
 from rewriter.trust.proof.judges import PLAIN, RefusedError
 from rewriter.trust.proof.model_inputs import Feed
-from rewriter.trust.proof.model_runs import MOST_BYTES, SECONDS, small_feeds
 from rewriter.trust.proof.output_agreement import Bound, coarsest_eps, differences
-from rewriter.trust.proof.validity import Candidate
+from rewriter.trust.proof.validity import MOST_BYTES, SECONDS, Candidate, small_feeds
 
 ULPS = 64
 """A runtime may add up in another order in a part, and keep more digits between nodes than their type has."""

@@ -23,9 +23,9 @@ from rewriter.core.record import field, record
 from rewriter.trust.proof import native
 from rewriter.trust.proof.instances.instance import Array, Instance
 from rewriter.trust.proof.instances.random_arrays import EDGES, LARGE, STYLES, NoInputs, feed
-from rewriter.trust.proof.model_runs import values_of
 from rewriter.trust.proof.oracles import ORACLES, Answer, Loaded, Refusal, answer
 from rewriter.trust.proof.output_agreement import RunBound, RunDifference, compare
+from rewriter.trust.proof.validity import values_of
 from rewriter.trust.rule_tests import companions
 from rewriter.trust.source.find import parse_source
 

@@ -28,7 +28,6 @@ from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.instances.instance import Array, Instance
 from rewriter.trust.proof.instances.random_arrays import STYLES
 from rewriter.trust.proof.instances.sampling import Stream
-from rewriter.trust.proof.model_runs import values_of
 from rewriter.trust.proof.oracles import ORACLES, Refusal
 from rewriter.trust.proof.output_agreement import FrameworkOutputs, compare
 from rewriter.trust.proof.rules.obligation import obligation, running, shrink, unneeded
@@ -46,7 +45,7 @@ from rewriter.trust.proof.rules.trial import (
     attempt,
 )
 from rewriter.trust.proof.rules.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED, Verdict
-from rewriter.trust.proof.validity import Candidate
+from rewriter.trust.proof.validity import Candidate, values_of
 from rewriter.trust.rule_tests import run_test
 from rewriter.trust.source.acceptance import objection
 from rewriter.trust.source.find import find, load_source
