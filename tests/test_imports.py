@@ -30,7 +30,7 @@ TIERS = {
         {"collector", "errors", "notebook", "record", "resources", "versions", "whole_model"},
     ),
     "repairs": (
-        ("__init__", "declarations", "equal_nodes", "function_calls", "name_faults", "old_opsets", "dim_follow"),
+        ("__init__", "declarations", "equal_nodes", "function_calls", "old_opsets", "dim_follow"),
         set(),
     ),
     "rule_tools": (("explain", "lint", "load_rules", "checks", "format", "symptoms", "message_pages"), set()),

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from rewriter.core.rewriting.transaction import Rewriting
 
 HOMES: Mapping[str, tuple[str, str]] = {
-    "repeated_nodes": ("name_faults", "name_repeated_nodes"),
-    "repeated_tensors": ("name_faults", "name_repeated_tensors"),
+    "repeated_nodes": ("declarations", "name_repeated_nodes"),
+    "repeated_tensors": ("declarations", "name_repeated_tensors"),
     "unsorted_nodes": ("declarations", "sort_nodes"),
-    "unnamed_nodes": ("name_faults", "name_unnamed_nodes"),
-    "odd_names": ("name_faults", "name_odd_parts"),
+    "unnamed_nodes": ("declarations", "name_unnamed_nodes"),
+    "odd_names": ("declarations", "name_odd_parts"),
     "early_nodes": ("old_opsets", "raise_opset"),
     "early_forms": ("old_opsets", "raise_opset_for_forms"),
     "branch_inputs": ("declarations", "read_around"),

@@ -447,7 +447,7 @@ def values_of(model: onnx.ModelProto, inputs: Mapping[str, Array], oracle: str) 
 # finding if it is the same on all of them and the model leaves nothing to be made up wrongly: its inputs are floats of
 # declared shapes, and no operator in it computes a shape from values or rejects values. Any other failure is only a note.
 
-MOST_INNER_BYTES = 1 << 24
+MOST_BYTES_TO_RUN = 1 << 24
 """Bytes of a model, with its data, that is run by default."""
 
 MOST_BYTES_OF_INPUTS = 1 << 22
@@ -506,7 +506,7 @@ class Running:
         Raises:
             RewriterError: nothing can be made up.
         """
-        if not (native.installed() and child.possible()) or candidate.size() > MOST_INNER_BYTES:
+        if not (native.installed() and child.possible()) or candidate.size() > MOST_BYTES_TO_RUN:
             return
         if self._feed is not None:
             yield self._feed
@@ -560,7 +560,7 @@ class RunFailure:
 
 def failure_in_check(candidate: Candidate) -> RunFailure | None:
     """As `run_failure`, of a model that loads; a large one is not run."""
-    if candidate.loaded_by is None or not child.possible() or candidate.size() > MOST_INNER_BYTES:
+    if candidate.loaded_by is None or not child.possible() or candidate.size() > MOST_BYTES_TO_RUN:
         return None
     try:
         return run_failure(candidate.session(candidate.loaded_by), candidate.proto)
