@@ -45,7 +45,7 @@ from rewriter.trust.proof.instances.draft import Dims, Rejected
 from rewriter.trust.proof.instances.instance import ir_version
 from rewriter.trust.proof.instances.pattern_instances import pattern_instance
 from rewriter.trust.proof.instances.random_arrays import TAME, NoInputs, feed
-from rewriter.trust.proof.native import NAME
+from rewriter.trust.proof.judges import NAME
 from rewriter.trust.proof.validity import Candidate, CannotRun, ModelRun
 from rewriter.workbench.surgery.opset_conversion import convert_opset
 

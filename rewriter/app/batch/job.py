@@ -262,7 +262,7 @@ def _refusal(model: Model, work: Work, outcome: Outcome, read: bytes | None, not
 
     A model without its weights is not checked, and a note says so: ONNX Runtime only seems to load it.
     """
-    from rewriter.trust.proof.native import MODERATE
+    from rewriter.trust.proof.judges import MODERATE
     from rewriter.trust.proof.validity import Candidate, failure_in_check
 
     candidate = Candidate(model, read)

@@ -24,8 +24,7 @@ from rewriter.core.graph.any_model import AnyModel, StrPath, as_file
 from rewriter.core.graph.model import Model, load
 from rewriter.core.isolation.budget import Budget, budgeted
 from rewriter.core.log import Blocked, Firing, Log, RolledBack, Verification
-from rewriter.trust.proof.judges import has_kernel
-from rewriter.trust.proof.native import installed
+from rewriter.trust.proof.judges import has_kernel, installed
 
 WHETHER = ("no", "auto", "yes")
 

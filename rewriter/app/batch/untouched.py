@@ -33,7 +33,7 @@ from rewriter.core.onnxfile.files import make_folder, transfer, write_file
 from rewriter.core.onnxfile.take_census import MalformedError, take_census
 from rewriter.core.onnxfile.wire import LENGTH_DELIMITED, Pieces, Source, Walk, fields
 from rewriter.core.record import record, replace
-from rewriter.trust.proof import judges, native
+from rewriter.trust.proof import judges
 from rewriter.trust.source.find import find, missing_source
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _is_checked(work: Work, verdict: Verdict, census: Census, data: bytes, size:
     if census.refers:
         return False
     if size >= files.LARGE:
-        return work.checking.moderate and size > native.MODERATE
+        return work.checking.moderate and size > judges.MODERATE
     if census.functions and _expands(census):
         return False
     try:

@@ -601,7 +601,7 @@ def runtime_choice(choice: str) -> str:
     Raises:
         RewriterError: `--runtime yes` requires it, and it is not installed.
     """
-    from rewriter.trust.proof.native import installed
+    from rewriter.trust.proof.judges import installed
 
     if choice == "yes" and not installed():
         raise RewriterError(f"--runtime needs ONNX Runtime; install it with: {install('verify')}")

@@ -23,9 +23,8 @@ from rewriter.core.onnxfile.external_data import is_external, tensors_of
 from rewriter.core.onnxfile.files import temporary_folder
 from rewriter.core.onnxfile.part import free_inputs
 from rewriter.trust.consumers.consumer_verdict import Consumer, State, Verdict
-from rewriter.trust.proof.judges import SESSION
+from rewriter.trust.proof.judges import NAME, SESSION, one_line
 from rewriter.trust.proof.model_inputs import Feed, feed_sets
-from rewriter.trust.proof.native import NAME, one_line
 from rewriter.trust.proof.validity import Candidate, CannotRun, ModelRun
 
 WORKER = Path(__file__).with_name("worker.py")

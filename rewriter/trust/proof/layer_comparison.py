@@ -24,7 +24,7 @@ from rewriter.core.onnxfile.tensors import count, numpy_dtype, text
 from rewriter.core.record import field, record, replace
 from rewriter.trust import difference as sides
 from rewriter.trust.difference import Difference, Pairing, Side, compare
-from rewriter.trust.proof import native
+from rewriter.trust.proof import judges
 from rewriter.trust.proof.equivalence import RECORDED, SAYING
 from rewriter.trust.proof.guard import first_bad
 from rewriter.trust.proof.judges import PLAIN, SESSION, NoAnswer, Session
@@ -273,7 +273,7 @@ class Half:
         except NoAnswer as error:
             raise CannotRun(error.sentence(self.runtime)) from error
         except Exception as error:
-            raise CannotRun(native.reason(error)) from error
+            raise CannotRun(judges.reason(error)) from error
 
     def _session(self, part: onnx.ModelProto) -> Runs:
         if part is not self.model:

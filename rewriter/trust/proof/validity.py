@@ -31,11 +31,10 @@ from rewriter.core.onnxfile.files import temporary_folder
 from rewriter.core.onnxfile.model_file import Outline
 from rewriter.core.onnxfile.part import free_inputs
 from rewriter.core.record import record
-from rewriter.trust.proof import judges, native
-from rewriter.trust.proof.judges import CHECKER, FULL_CHECK, PLAIN, SESSION, RefusedError, Session
+from rewriter.trust.proof import judges
+from rewriter.trust.proof.judges import CHECKER, FULL_CHECK, PLAIN, REFERENCE, SESSION, RefusedError, Session
 from rewriter.trust.proof.judges import runtime_version as onnx_runtime_version
 from rewriter.trust.proof.model_inputs import Feed, feed_sets
-from rewriter.trust.proof.native import REFERENCE
 
 if TYPE_CHECKING:
     from rewriter.trust.proof.instances.instance import Array
@@ -47,7 +46,7 @@ T = TypeVar("T")
 MOST_BYTES = 2**30
 """Bytes of a model, with its external data, that is loaded into ONNX Runtime."""
 
-MOST_BYTES_OPTIMIZED = native.MODERATE
+MOST_BYTES_OPTIMIZED = judges.MODERATE
 """Bytes of a model, with external data, that is loaded with the default optimizations, which may copy the weights repeatedly;
 a larger model is loaded without them, and its weights are mapped into memory."""
 
@@ -255,7 +254,7 @@ class Candidate:
             return "" if self.refusal(FULL_CHECK) == "" else self._check(data, full=False)  # the full check includes it
         if judge == FULL_CHECK:
             return self._check(data, full=True)
-        if not native.installed() or (self.too_large() and not self.outline.files):
+        if not judges.installed() or (self.too_large() and not self.outline.files):
             return None
         if judge == SESSION and self.too_large(MOST_BYTES_OPTIMIZED):
             return None
@@ -365,7 +364,7 @@ class ModelRun:
         if why := candidate.too_large():
             raise CannotRun(f"{runtime}: {why}")
         try:
-            if runtime == native.NAME:
+            if runtime == judges.NAME:
                 self._session = candidate.session(judge)
                 return
             data = candidate.data
@@ -381,7 +380,7 @@ class ModelRun:
         except NoAnswer as error:
             raise CannotRun(error.sentence(runtime)) from error
         except (RewriterError, RefusedError) as error:
-            raise CannotRun(f"{runtime}: {native.reason(error)}") from error
+            raise CannotRun(f"{runtime}: {judges.reason(error)}") from error
 
     @property
     def outputs(self) -> list[str]:
@@ -408,12 +407,12 @@ class ModelRun:
 
 def runtimes() -> list[str]:
     """The runtimes to try, the best first."""
-    return [native.NAME, REFERENCE] if native.installed() else [REFERENCE]
+    return [judges.NAME, REFERENCE] if judges.installed() else [REFERENCE]
 
 
 def runtime_version(runtime: str) -> str:
     """The runtime with its version."""
-    return onnx_runtime_version() if runtime == native.NAME else f"{REFERENCE} {onnx.__version__}"
+    return onnx_runtime_version() if runtime == judges.NAME else f"{REFERENCE} {onnx.__version__}"
 
 
 # Every tensor that a model computes, not only its outputs.
@@ -506,7 +505,7 @@ class Running:
         Raises:
             RewriterError: nothing can be made up.
         """
-        if not (native.installed() and child.possible()) or candidate.size() > MOST_BYTES_TO_RUN:
+        if not (judges.installed() and child.possible()) or candidate.size() > MOST_BYTES_TO_RUN:
             return
         if self._feed is not None:
             yield self._feed
@@ -612,7 +611,7 @@ def _inputs_may_be_at_fault(model: onnx.ModelProto, reason: str) -> bool:
     for info in free_inputs(model.graph):
         tensor = info.type.tensor_type
         first, *others = [dim.HasField("dim_value") for dim in tensor.shape.dim] or [True]
-        if tensor.elem_type not in _FLOATS or not all(others) or (native.is_cut(reason) and not first):
+        if tensor.elem_type not in _FLOATS or not all(others) or (judges.is_cut(reason) and not first):
             return True
     every = (model.graph, *model.functions)
     return any(node.op_type in _BY_VALUE for graph in every for node in graph.node)

@@ -37,7 +37,7 @@ from rewriter.core.log import RUN
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.part import Whole, as_inputs, bodies, body_alone, body_of_nodes, expands_too_much, graphs
 from rewriter.core.onnxfile.tensors import read_tensor, write_tensor
-from rewriter.trust.proof import native
+from rewriter.trust.proof import judges
 from rewriter.trust.proof.judges import RefusedError, has_kernel
 from rewriter.trust.proof.validity import JUDGES, MOST_BYTES, RUNTIME, SECONDS, WRITTEN, Candidate, small_feeds
 from rewriter.workbench.surgery.data_files import size_of_proto
@@ -331,7 +331,7 @@ def _plain(text: str) -> str:
 
 def _failure(candidate: Candidate) -> str | None:
     """Why a model fails when it runs on ordinary inputs; "" if it runs, None if it was not run."""
-    if not (native.installed() and child.possible()) or candidate.size() > MOST_BYTES:
+    if not (judges.installed() and child.possible()) or candidate.size() > MOST_BYTES:
         return None
     why = None
     try:

@@ -10,7 +10,7 @@ from rewriter.core.isolation import child
 from rewriter.core.isolation.child import Crash, NoAnswer
 from rewriter.core.onnxfile.part import free_inputs
 from rewriter.core.record import field, record
-from rewriter.trust.proof import native
+from rewriter.trust.proof import judges
 from rewriter.trust.proof.judges import PLAIN, RefusedError
 from rewriter.trust.proof.model_inputs import Feed
 from rewriter.trust.proof.output_agreement import Bound, coarsest_eps, differences
@@ -75,7 +75,7 @@ def agreement(
         most: limit for the bytes of models that are run.
         bound: how far results may differ; None: as far as another order of the same computation allows.
     """
-    if not (native.installed() and child.possible()):
+    if not (judges.installed() and child.possible()):
         return Agreement(False, reason="ONNX Runtime is not installed")
     why = ""
     try:

@@ -273,7 +273,7 @@ def new_pack(args: argparse.Namespace) -> int:
     example rule with tests and its verdict of `verify`, a test of the package, and a workflow for CI.
     """
     from rewriter.app.cli.commands.trials import verify
-    from rewriter.trust.proof.native import installed
+    from rewriter.trust.proof.judges import installed
     from rewriter.workbench.authoring.new_pack import named, write_pack
 
     pack = named(args.name)

@@ -20,7 +20,7 @@ from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.core.language.schema import DTYPES
 from rewriter.core.log import Log
 from rewriter.core.record import field, record
-from rewriter.trust.proof import native
+from rewriter.trust.proof import judges
 from rewriter.trust.proof.instances.instance import Array, Instance
 from rewriter.trust.proof.instances.random_arrays import EDGES, LARGE, STYLES, NoInputs, feed
 from rewriter.trust.proof.oracles import ORACLES, Answer, Loaded, Refusal, answer
@@ -292,7 +292,7 @@ def checked(model: onnx.ModelProto, *, full: bool = True) -> str:
     try:
         onnx.checker.check_model(model, full_check=full)
     except Exception as error:  # the checker raises the errors of its C++ side
-        return native.one_line(str(error))
+        return judges.one_line(str(error))
     return ""
 
 
