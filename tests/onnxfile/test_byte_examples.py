@@ -10,10 +10,10 @@ from types import ModuleType
 import onnx
 import pytest
 
-from rewriter.core.onnxfile import columns, model_file, node_bytes, wire
+from rewriter.core.onnxfile import columns, model_file, wire
 
 
-@pytest.mark.parametrize("module", [wire, node_bytes, columns, model_file], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [wire, columns, model_file], ids=lambda module: module.__name__)
 def test_the_example_of_a_module(module: ModuleType) -> None:
     found = doctest.testmod(module, extraglobs={"os": os, "tempfile": tempfile}, report=True)
     assert found.attempted >= 3

@@ -34,16 +34,19 @@ from rewriter.core.onnxfile.files import MOST_BYTES, check_target, read_bytes, w
 from rewriter.core.onnxfile.model_file import (
     Outline,
     Payload,
+    RawGraph,
+    RawModel,
     WeightFile,
     digest,
     joined,
     length,
     outline,
+    raw_message,
+    raw_model,
     read_model_file,
     with_weights,
     write_pieces,
 )
-from rewriter.core.onnxfile.node_bytes import RawGraph, RawModel, raw_message, raw_model
 from rewriter.core.onnxfile.tensors import text
 
 ConstantInputs = Literal["auto", "yes", "no"]
