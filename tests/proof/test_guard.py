@@ -184,7 +184,7 @@ def test_a_model_that_ends_the_process_only_between_two_firings(monkeypatch: pyt
 
 
 def test_without_onnx_runtime_two_judges_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validity.native, "installed", lambda: False)
+    monkeypatch.setattr(validity.judges, "installed", lambda: False)
     assert candidate(UNKNOWN).first_refusal() is None
     assert candidate(UNKNOWN).refusal(SESSION) is None
     assert candidate(INVALID).worse_than(candidate(GOOD)) is not None

@@ -457,7 +457,7 @@ def parse_text(text: str) -> bytes:
 
 def bench(*question: Any) -> list[dict[str, Any]]:
     """The measurements of `measure`. Raises NoAnswer if it does not finish."""
-    found: list[dict[str, Any]] = _ask("", "bench", *question)
+    found: list[dict[str, Any]] = _ask("", "measure", *question)
     return found
 
 
