@@ -27,7 +27,7 @@ TIERS = {
             "language",
             "isolation",
         ),
-        {"collector", "errors", "notebook", "record", "resources", "versions", "whole_model"},
+        {"errors", "notebook", "record", "resources", "whole_model"},
     ),
     "repairs": (
         ("__init__", "declarations", "equal_nodes", "function_calls", "old_opsets", "dim_follow"),

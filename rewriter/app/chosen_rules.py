@@ -1,4 +1,4 @@
-"""The rules that the functions of the Python interface run, from their arguments. `cli.selection` does the same for the options
+"""The rules that the functions of the Python interface run, from their arguments. `cli.settings` does the same for the options
 of commands.
 """
 

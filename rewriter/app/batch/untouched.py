@@ -23,6 +23,7 @@ from rewriter.core.framework.exporter import (
     version_bounds,
 )
 from rewriter.core.isolation.budget import collector_off
+from rewriter.core.isolation.child import NoAnswer
 from rewriter.core.language.header import Bounds
 from rewriter.core.language.schema import operator_table
 from rewriter.core.log import Log
@@ -178,7 +179,7 @@ def _is_checked(work: Work, verdict: Verdict, census: Census, data: bytes, size:
         return False
     try:
         session = judges.Session(data, None)
-    except (judges.RefusedError, judges.NoAnswer):
+    except (judges.RefusedError, NoAnswer):
         return False
     if work.runs_models and _fails(session, data):
         return False

@@ -1,4 +1,4 @@
-"""A model as far as its census describes it: the world of conditions before any graph is built (see `world`).
+"""A model as far as its census describes it: the world of conditions before any graph is built (see `evaluate`).
 
 A node is known by its kind, a tensor by the set of element types and by the rank that it can have. If a condition needs types
 or ranks that have not been followed yet, this is noted: only then is it worth the time to follow them.

@@ -44,7 +44,7 @@ def follow_types(census: Census, table: Mapping[str, Any]) -> bool:
     the result is invalid.
 
     Args:
-        table: of `language.cache.operator_table`.
+        table: of `language.schema.operator_table`.
     """
     columns = census.graph.columns
     if columns is not None and len(columns) >= LONG and census.graph.orderly and not census.functions:

@@ -43,7 +43,7 @@ class Expression:
 
 @record(frozen=True, slots=True)
 class Literal(Expression):
-    """`1`, `2.5`, `"text"`, `true`, `false`, `none`; element types (`float`, `int64`, ...) are names, see `language.dtypes`."""
+    """`1`, `2.5`, `"text"`, `true`, `false`, `none`; element types (`float`, `int64`, ...) are names, see `language.schema`."""
 
     value: bool | int | float | str | None
     span: Span = NOWHERE

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from rewriter.core.errors import RewriterError, install
+from rewriter.core.isolation.child import NoAnswer
 from rewriter.core.onnxfile.files import temporary_folder
 from rewriter.core.onnxfile.part import free_inputs
 from rewriter.core.record import record
 from rewriter.trust.proof import judges
-from rewriter.trust.proof.judges import NoAnswer, NodeTime, RefusedError
+from rewriter.trust.proof.judges import NodeTime, RefusedError
 from rewriter.trust.proof.model_inputs import Feed, feed_sets, recorded_feed
 from rewriter.trust.proof.validity import Candidate, CannotRun, ModelRun, Outputs, Ready, runtime_version, runtimes
 
@@ -178,7 +179,7 @@ def benchmark(
         question = [(str(path), feed) for (_, path, _, _), feed in zip(models, feeds, strict=True)]
         try:
             found = judges.bench(question, runs, warmup, seconds, threads, optimize, str(folder))
-        except judges.NoAnswer as error:
+        except NoAnswer as error:
             raise RewriterError(error.sentence(judges.NAME)) from error
     timings = []
     for (name, *_), feed, one in zip(models, feeds, found, strict=True):

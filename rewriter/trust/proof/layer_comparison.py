@@ -17,7 +17,7 @@ from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import load
 from rewriter.core.graph.tidy import fix_shapes
-from rewriter.core.isolation.child import TooSlow
+from rewriter.core.isolation.child import NoAnswer, TooSlow
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.part import TOLD, Whole, expands_too_much, free_inputs
 from rewriter.core.onnxfile.tensors import count, numpy_dtype, text
@@ -27,7 +27,7 @@ from rewriter.trust.difference import Difference, Pairing, Side, compare
 from rewriter.trust.proof import judges
 from rewriter.trust.proof.equivalence import RECORDED, SAYING
 from rewriter.trust.proof.guard import first_bad
-from rewriter.trust.proof.judges import PLAIN, SESSION, NoAnswer, Session
+from rewriter.trust.proof.judges import PLAIN, SESSION, Session
 from rewriter.trust.proof.model_inputs import LARGE, LIMITS, Feed, FeedSet, feed_sets, recorded_feed
 from rewriter.trust.proof.output_agreement import Bound, coarsest_eps, differences
 from rewriter.trust.proof.validity import CannotRun, Outputs, Ready, Runs, runtime_version, runtimes
