@@ -1,5 +1,5 @@
-"""All that a rule may ask about the graph it runs on: the world of conditions that has a graph (see `evaluate`), and the functions
-of rule expressions that ask it: about the graph, the contents of its tensors, the framework's own file.
+"""All that a rule may ask about the graph it runs on: the world of conditions that has a graph (see `evaluate`), and the
+functions of rule expressions that ask it: about the graph, the contents of its tensors, the framework's own file.
 
 `evaluate` calls the functions by the names of `language.functions`. Each asks the context of the rule, which records the
 questions.
