@@ -36,7 +36,7 @@ from no_harm import cases as recorded_cases
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.language import schema
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.core.record import record
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.consumers.asking import find, known
@@ -45,9 +45,8 @@ from rewriter.trust.proof.instances.draft import Dims, Rejected
 from rewriter.trust.proof.instances.instance import ir_version
 from rewriter.trust.proof.instances.pattern_instances import pattern_instance
 from rewriter.trust.proof.instances.random_arrays import TAME, NoInputs, feed
-from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun
-from rewriter.trust.proof.models.validity import Candidate
-from rewriter.trust.proof.onnx_runtime import NAME
+from rewriter.trust.proof.judges import NAME
+from rewriter.trust.proof.validity import Candidate, CannotRun, ModelRun
 from rewriter.workbench.surgery.opset_conversion import convert_opset
 
 OLDEST, NEWEST, YOUNGEST = 11, 21, 23

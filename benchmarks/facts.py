@@ -39,7 +39,7 @@ import onnx  # noqa: E402
 from onnx import helper, numpy_helper  # noqa: E402
 
 from rewriter.core.facts.facts import Facts  # noqa: E402
-from rewriter.core.facts.shape_values import followed  # noqa: E402
+from rewriter.core.facts.shape_rules import followed  # noqa: E402
 from rewriter.core.graph.index import GraphIndex  # noqa: E402
 from rewriter.core.graph.model import Model  # noqa: E402
 

@@ -22,7 +22,7 @@ import onnx
 import onnxruntime
 
 from rewriter.core.errors import RewriterError
-from rewriter.trust.proof.models.model_inputs import feed_sets
+from rewriter.trust.proof.model_inputs import feed_sets
 from rewriter.workbench.surgery.finish import Checks
 from rewriter.workbench.surgery.float_type import in_type
 from rewriter.workbench.surgery.opened import Opened

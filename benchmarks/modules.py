@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 MODEL = ROOT / "tests" / "models" / "pytorch-2.13-max-pool-of-an-image" / "model.onnx"
-BOUND = 150
+BOUND = 110
 PROGRAM = """
 import atexit, sys
 place = sys.argv.pop(1)

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from rewriter.core.graph.model_text import canonical_text
 from rewriter.core.language import ast
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.instances.instance import Instance
 from rewriter.trust.proof.instances.sampling import Stream

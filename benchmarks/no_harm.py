@@ -31,10 +31,9 @@ from rewriter.core.isolation.budget import BeyondLimitsError, within_limits
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.record import replace
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.trust.proof.models.model_inputs import Feed, random_feeds
-from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun, Outputs, runtime_version, runtimes
-from rewriter.trust.proof.models.output_agreement import Bound, bound_of, coarsest_eps, differences
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.model_inputs import Feed, random_feeds
+from rewriter.trust.proof.output_agreement import Bound, bound_of, coarsest_eps, differences
+from rewriter.trust.proof.validity import Candidate, CannotRun, ModelRun, Outputs, runtime_version, runtimes
 
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 FOLDERS = ("light", "simple", "pytorch-operator", "pytorch-converted")

@@ -28,16 +28,15 @@ from onnx.reference import ReferenceEvaluator
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.scopes import opset_versions
+from rewriter.core.graph.objects import opset_versions
 from rewriter.core.language import ast, schema
+from rewriter.core.language.ast import walk
 from rewriter.core.language.meaning import CHANGES
 from rewriter.core.language.operator_traits import DRAWS
 from rewriter.core.language.schema import Operator
-from rewriter.core.language.walk import walk
 from rewriter.core.record import record
-from rewriter.trust.proof.models.model_runs import MOST_BYTES
-from rewriter.trust.proof.models.output_agreement import Bound, differences
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.output_agreement import Bound, differences
+from rewriter.trust.proof.validity import MOST_BYTES, Candidate
 from rewriter.workbench.surgery.extract import same_as_whole
 from rewriter.workbench.surgery.finish import Checks
 from rewriter.workbench.surgery.opened import Opened

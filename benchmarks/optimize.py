@@ -38,7 +38,7 @@ from rewriter import load_rules
 from rewriter.app.batch.job import process
 from rewriter.app.batch.work import LEVELS, Checking, Job, Reading, Rewriting, Work, Writing
 from rewriter.core.record import field, record
-from rewriter.trust.proof.models.model_inputs import random_feeds
+from rewriter.trust.proof.model_inputs import random_feeds
 
 PEERS = {"onnxsim": "onnxsim", "onnxslim": "OnnxSlim", "ONNX Runtime, basic": "ORT basic"}
 """Ways of peer_jobs, with what they are called in the table."""

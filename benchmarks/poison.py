@@ -23,7 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from rewriter.app.cli.program import COMMANDS
+from rewriter.app.cli.main import COMMANDS
 from tests.hostile.every_command import CALLS, READ_NOTHING, READERS, arguments_of, matrix, reader_call
 from tests.hostile.measured_call import measured, own_memory
 from tests.hostile.poison_files import write_poison

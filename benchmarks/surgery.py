@@ -24,7 +24,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model, load
 from rewriter.trust.difference import compare
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.validity import Candidate
 from rewriter.workbench.surgery.edition import edit
 from rewriter.workbench.surgery.extract import extract, same_as_whole, upstream
 from rewriter.workbench.surgery.finish import check_result

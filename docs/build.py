@@ -28,7 +28,7 @@ from rewriter.app.editor.highlighting import textmate
 from rewriter.app.report.rule_lines import facts
 from rewriter.core.language.ast import Test
 from rewriter.core.language.functions import FAULTS, FUNCTIONS
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.rule_tools.message_pages import message_pages
 from symptom_pages import symptom_pages

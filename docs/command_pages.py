@@ -6,7 +6,7 @@ import argparse
 import os
 from collections.abc import Iterator
 
-from rewriter.app.cli.program import GROUPS, make_parser
+from rewriter.app.cli.main import GROUPS, make_parser
 
 
 def command_pages() -> dict[str, str]:

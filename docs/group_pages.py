@@ -14,7 +14,7 @@ from pathlib import Path
 
 from page_text import block, cell, link, plain
 from rewriter.app.cli.main import main as main_of_commands
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from symptom_pages import by_message
 
 GROUPS = {

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 
 RULES = Path(__file__).parent.parent / "rules"
 

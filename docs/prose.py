@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from rewriter.app.cli.program import make_parser
+from rewriter.app.cli.main import make_parser
 from rewriter.core.language.functions import FAULTS, FUNCTIONS
 from rewriter.rule_tools.message_pages import message_pages
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 
 _NAME = 60  # characters of a message in the name of its page
 _PROMISES = {

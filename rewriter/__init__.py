@@ -60,9 +60,9 @@ _HOMES = {
 
 
 def _repairs() -> whole_model.Repairs:
-    from rewriter.repairs import entry
+    import rewriter.repairs as repairs
 
-    return entry
+    return repairs
 
 
 whole_model.use(_repairs)

@@ -18,7 +18,7 @@ from rewriter.core.graph.any_model import AnyModel, as_source
 from rewriter.core.graph.model import Model
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Log
-from rewriter.trust.proof.judges import has_kernel
+from rewriter.trust.proof.judges import has_kernel, installed
 from rewriter.trust.source.find import load_source
 
 if TYPE_CHECKING:
@@ -251,7 +251,6 @@ def _texts(texts: Sequence[str]) -> Sequence[str]:
 
 def _checks(*, runtime: str = "auto", stamp: bool = True, force: bool = False) -> tuple[Checks, bool]:
     from rewriter.app.batch.repair import WHETHER, check_word
-    from rewriter.trust.proof.onnx_runtime import installed
     from rewriter.workbench.surgery.finish import Checks
 
     check_word("runtime", runtime, WHETHER)

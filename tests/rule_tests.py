@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.trust.rule_tests import TestResult, inline_tests, run_test
 
 

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from rewriter.core import collector
+from rewriter.core.isolation import budget
 
 
 class Circle:
@@ -16,11 +16,11 @@ class Circle:
 
 
 def test_graphs_of_earlier_models_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collector, "_object_count", 0)
-    monkeypatch.setattr(collector, "MANY", 1000)
+    monkeypatch.setattr(budget, "_object_count", 0)
+    monkeypatch.setattr(budget, "MANY", 1000)
     gc.collect()
-    with collector.collector_off():
+    with budget.collector_off():
         last = [weakref.ref(Circle()) for _ in range(2000)]
     assert all(one() is not None for one in last)
-    collector.collect_between_models()
-    assert not any(one() is not None for one in last) and collector._object_count == 0
+    budget.collect_between_models()
+    assert not any(one() is not None for one in last) and budget._object_count == 0

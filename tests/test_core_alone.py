@@ -21,7 +21,7 @@ import onnx_graphsurgeon as gs
 from rewriter.core.engine.run import run
 from rewriter.core.language.diagnostics import SourceText
 from rewriter.core.language.parse import parse
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.core.language.rules import RuleSet
 
 def rules(text):
@@ -77,5 +77,5 @@ def test_a_rule_that_needs_a_repair_of_the_whole_model_says_so() -> None:
 
 
 def test_the_other_tiers_are_hidden() -> None:
-    done = alone(RULE, "import rewriter.repairs.entry")
+    done = alone(RULE, "import rewriter.repairs")
     assert "rewriter.repairs is hidden" in done.stderr

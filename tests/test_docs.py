@@ -13,10 +13,9 @@ from types import ModuleType
 
 import pytest
 
-from rewriter.app.cli.main import main
-from rewriter.app.cli.program import COMMANDS, make_parser
+from rewriter.app.cli.main import COMMANDS, main, make_parser
 from rewriter.core.language.header import EVIDENCE
-from rewriter.core.language.rule import LABELS
+from rewriter.core.language.rules import LABELS
 from rewriter.rule_tools.checks.header import KEYS
 from rewriter.rule_tools.lint.rule_set import lint
 from rewriter.rule_tools.load_rules import load_rules

@@ -12,8 +12,7 @@ from pathlib import Path
 import onnxruntime
 import pytest
 
-from rewriter.app.cli.main import main
-from rewriter.app.cli.program import COMMANDS, make_parser
+from rewriter.app.cli.main import COMMANDS, main, make_parser
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))

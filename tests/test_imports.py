@@ -27,16 +27,19 @@ TIERS = {
             "language",
             "isolation",
         ),
-        {"collector", "errors", "notebook", "record", "resources", "versions", "whole_model"},
+        {"errors", "notebook", "record", "resources", "whole_model"},
     ),
-    "repairs": (("entry", "model_faults", "dim_follow"), set()),
+    "repairs": (
+        ("__init__", "declarations", "equal_nodes", "function_calls", "old_opsets", "dim_follow"),
+        set(),
+    ),
     "rule_tools": (("explain", "lint", "load_rules", "checks", "format", "symptoms", "message_pages"), set()),
     "trust": (
         ("consumers", "check_record", "stamp", "plan_file", "toml_text", "proof", "difference", "rule_tests", "source"),
         set(),
     ),
-    "workbench": (("authoring", "surgery", "inspect", "style"), set()),
-    "app": (("cli", "editor", "findings", "batch", "chosen_rules", "report", "configuration"), set()),
+    "workbench": (("authoring", "surgery", "inspect"), set()),
+    "app": (("cli", "editor", "findings", "batch", "chosen_rules", "report", "configuration"), {"style"}),
 }
 """Each tier may import those before it, `core` none; each folder of a tier what stands behind it; and all of a tier its files
 that are named last. At the top of the package, `api` may import everything, and nothing but the command line imports it.

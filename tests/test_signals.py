@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from rewriter.core.isolation.child import signals_wait
 from rewriter.core.isolation.process import uninterrupted
-from rewriter.core.isolation.signals import signals_wait
 
 if not hasattr(os, "fork"):
     pytest.skip("this system cannot fork", allow_module_level=True)

@@ -23,13 +23,13 @@ from fuzzing.text_mutations import mutate_bytes, mutate_fences, mutate_json, mut
 
 from rewriter.app.batch.job import process
 from rewriter.app.batch.work import Job, Rewriting, Work, Writing
-from rewriter.app.cli import selection
+from rewriter.app.cli import settings
 from rewriter.app.cli.main import main
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
-from rewriter.core.graph.metadata import HISTORY
+from rewriter.core.graph.attributes import HISTORY
 from rewriter.core.graph.model import load
 from rewriter.core.language.rules import RuleSet
 from rewriter.rule_tools import load_rules as rule_loading
@@ -61,8 +61,8 @@ class Targets:
         self.folder = Path(tempfile.mkdtemp(prefix="fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
         os.environ |= {"REWRITER_DEBUG": "1", "XDG_CACHE_HOME": str(self.folder), "ORT_DISABLE_TELEMETRY": "1"}
         rules = load_rules()
-        selection.load_rules = _kept(rules)
-        selection.rules_as_written = rule_loading.read_rules = _kept(list(rules))
+        settings.load_rules = _kept(rules)
+        settings.rules_as_written = rule_loading.read_rules = _kept(list(rules))
         self.codes = [rule.code for rule in rules]
         self.selections = [rules.select(), rules.select(), rules.select(["ALL"])]
         self.work = Work(Rewriting(rules.select(["ALL"])), writing=Writing(stamp=True), seconds=60.0, memory=2 << 30)

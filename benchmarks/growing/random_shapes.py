@@ -17,8 +17,7 @@ from onnx.compose import add_prefix_graph
 
 from rewriter.core.engine.run import run
 from rewriter.core.graph.model import Model
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.trust.rule_tests import read_model
 
 OPSET = 13

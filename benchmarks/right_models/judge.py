@@ -19,8 +19,7 @@ from transforms import TRANSFORMS, Variant, apply
 from rewriter.app.batch.job import process
 from rewriter.app.batch.work import Job, Outcome, Reading, Rewriting, Work, Writing
 from rewriter.core.isolation.budget import within_limits
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.rule_tools.load_rules import load_rules
 
 SECONDS = 120.0

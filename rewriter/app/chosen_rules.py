@@ -1,4 +1,4 @@
-"""The rules that the functions of the Python interface run, from their arguments. `cli.selection` does the same for the options
+"""The rules that the functions of the Python interface run, from their arguments. `cli.settings` does the same for the options
 of commands.
 """
 
@@ -10,9 +10,8 @@ from collections.abc import Collection, Sequence
 from rewriter.app.configuration import files_at, rule_paths
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.diagnostics import suggest
-from rewriter.core.language.rule import Rule
 from rewriter.core.language.rule_files import as_paths
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.rule_tools.load_rules import load_rules
 
 Texts = str | Sequence[str]

@@ -14,7 +14,7 @@ from rewriter.core.errors import RewriterError, reason
 from rewriter.core.record import field, record
 
 if TYPE_CHECKING:
-    from rewriter.core.engine.firing import Fired
+    from rewriter.core.engine.attempt import Fired
     from rewriter.core.log import Suppressed
     from rewriter.trust.toml_text import Key
 

@@ -10,6 +10,7 @@ from rewriter.app.report.document import place_text
 from rewriter.app.report.drawing import draw, pair
 from rewriter.app.report.printout import Printout
 from rewriter.app.report.svg import firing_picture, picture_text, view_picture
+from rewriter.app.style import Style
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.firing_audit import SnapshotTaker, Weights
@@ -24,7 +25,6 @@ from rewriter.rule_tools.explain.why_rules import explain, named
 from rewriter.trust.difference import Difference, compare_files
 from rewriter.trust.proof.judges import has_kernel
 from rewriter.trust.proof.layer_comparison import Comparison, compare_models
-from rewriter.workbench.style import Style
 
 Found = TypeVar("Found")
 IN_MEMORY = "<model>"

@@ -35,6 +35,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 rule`, `2,000 rules`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def install(extra: str) -> str:
     """How to install an optional part, for messages. `rewriter` on PyPI is not this package, so a clone is named."""
     return f"pip install '.[{extra}]' in a clone of rewriter"

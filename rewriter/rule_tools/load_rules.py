@@ -14,14 +14,26 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rewriter.core import resources
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.ast import Define, Span
-from rewriter.core.language.cache import store
-from rewriter.core.language.cache.pack import PackedTrees, Shared, built, flat, pack, question
 from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, SourceText, suggest
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rule_files import State, find_rule_files, read_rule_file, read_unchanged, state_of, with_defines
-from rewriter.core.language.rules import RuleSet, code_key
+from rewriter.core.language.rule_files import (
+    PackedTrees,
+    Shared,
+    SharedDefines,
+    State,
+    built,
+    find_rule_files,
+    flat,
+    pack,
+    question,
+    read_rule_file,
+    read_unchanged,
+    state_of,
+    with_defines,
+)
+from rewriter.core.language.rules import Rule, RuleSet, code_key
 from rewriter.core.record import record
 
 if TYPE_CHECKING:
@@ -72,7 +84,7 @@ class Library:
 
     def read(self, kind: str) -> RulesAndWarnings | None:
         """The rules with the warnings, if the cache has both; `kind` names the steps that were applied to them."""
-        key = store.read("states", self._key_of_states(kind))
+        key = resources.read("states", self._key_of_states(kind))
         rules = None if key is None else _cached(key, self.sources)
         if rules is None:
             key = self._key(kind)
@@ -93,7 +105,7 @@ class Library:
         docs = [rule.ast.doc for rule in rules]
         text = [pack((fronts, shared.flat, flat(tuple(warnings)))), pack(docs), *[pack(question(tree)) for tree in trees]]
         key = self._key(kind)
-        store.write("rules", key, "\n".join(text), [pack(tree) for tree in trees])
+        resources.write("rules", key, "\n".join(text), [pack(tree) for tree in trees])
         self._write_states(kind, key)
 
     def _key(self, kind: str) -> str:
@@ -113,11 +125,11 @@ class Library:
     def _write_states(self, kind: str, key: str) -> None:
         """For a process that finds the files in these states, the key that follows from their texts."""
         if self.is_stable:
-            store.write("states", self._key_of_states(kind), key)
+            resources.write("states", self._key_of_states(kind), key)
 
 
 def _cached(key: str, sources: Sequence[SourceText]) -> RulesAndWarnings | None:
-    data = store.read("rules", key)
+    data = resources.read("rules", key)
     if data is None:
         return None
     first, docs, *questions = data.split("\n")
@@ -280,7 +292,7 @@ def read_rules(paths: Iterable[Path | str] | None = None) -> list[Rule]:
 
 def _compiled(library: Library, watch: Watch) -> RulesAndWarnings:
     """Parses and checks each file; rules without errors go into the cache."""
-    from rewriter.core.collector import collector_off
+    from rewriter.core.isolation.budget import collector_off
 
     with collector_off():
         rules, found = _parsed(library.texts, watch)
@@ -294,7 +306,6 @@ def _parsed(
 ) -> tuple[list[Rule], list[Diagnostic]]:
     """The rules of all files, and the compiler's findings in each file: only its syntax errors with `as_written`."""
     from rewriter.core.language.parse import parse
-    from rewriter.core.language.rule_files import SharedDefines
 
     found: list[Diagnostic] = []
     rules: list[Rule] = []
@@ -313,7 +324,6 @@ def _parsed(
 def called_defines(rule: Rule) -> list[Define]:
     """The defines that the text of a rule calls, directly or through others, in the order in which they are written."""
     from rewriter.core.language.parse import parse
-    from rewriter.core.language.rule_files import SharedDefines
 
     own = parse(rule.source.text, rule.path, as_written=True)[0].defines
     known = {**SharedDefines().of(rule.path), **{define.name: define for define in own}}

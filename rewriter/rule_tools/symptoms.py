@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.walk import pattern_nodes
+from rewriter.core.language.ast import pattern_nodes
+from rewriter.core.language.rules import Rule
 from rewriter.core.record import record
 
 SURE = 0.6

@@ -5,5 +5,5 @@
 a repaired model, and `check_record` repeats the run to check it. `plans` are repairs to accept one by one, and `difference`
 compares two models.
 
-Begin with `proof/models/guard.py`, which rolls back rewrites that left a model worse, and with `proof/rules/verify_rule.py`.
+Begin with `proof/guard.py`, which rolls back rewrites that left a model worse, and with `proof/rules/verify_rule.py`.
 """

@@ -21,11 +21,11 @@ from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import run as run_rules
 from rewriter.core.errors import RewriterError
 from rewriter.core.framework.source_info import SourceInfo
-from rewriter.core.graph.message_text import graphs_by_path
-from rewriter.core.graph.metadata import HISTORY
-from rewriter.core.graph.model import Model, load
+from rewriter.core.graph.attributes import HISTORY
+from rewriter.core.graph.model import Model, drop_stale_training, load, named_by_training
+from rewriter.core.graph.model_text import graphs_by_path
 from rewriter.core.graph.objects import rules_of
-from rewriter.core.graph.tidy import drop_stale_training, fix_shapes, named_by_training, remove_dead_nodes, tidy
+from rewriter.core.graph.tidy import fix_shapes, remove_dead_nodes, tidy
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Firing, Log
 from rewriter.core.onnxfile.files import read_bytes
@@ -33,8 +33,8 @@ from rewriter.core.onnxfile.tensors import text
 from rewriter.core.onnxfile.wire import MalformedError
 from rewriter.core.record import field, record, replace
 from rewriter.trust.difference import Difference, compare
+from rewriter.trust.proof.guard import place_of
 from rewriter.trust.proof.judges import has_kernel
-from rewriter.trust.proof.models.guard import place_of
 from rewriter.trust.source.find import find, load_source
 from rewriter.trust.stamp import (
     SHORT,

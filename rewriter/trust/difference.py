@@ -13,10 +13,10 @@ import onnx
 from onnx import helper
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.graph.message_text import attribute_text, tensor_text, type_text
-from rewriter.core.graph.metadata import HISTORY
+from rewriter.core.graph.attributes import HISTORY
+from rewriter.core.graph.model_text import attribute_text, tensor_text, type_text
+from rewriter.core.onnxfile.model_file import read_model_file
 from rewriter.core.onnxfile.part import free_inputs, initializers
-from rewriter.core.onnxfile.read import read_model_file
 from rewriter.core.onnxfile.tensors import read_sparse, read_tensor, text
 from rewriter.core.record import field, record
 

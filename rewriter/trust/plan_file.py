@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rewriter.core.engine.firing import Fired
+from rewriter.core.engine.attempt import Fired
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.language.rule_files import check_rule_path
 from rewriter.core.log import Firing, Log, Suppressed

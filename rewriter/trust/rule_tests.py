@@ -25,17 +25,15 @@ from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.message_text import type_words
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.model_text import canonical_text
+from rewriter.core.graph.model_text import canonical_text, type_words
 from rewriter.core.isolation.child import Child, NoAnswer, possible
 from rewriter.core.language import ast, schema
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.core.log import Log
 from rewriter.core.onnxfile.part import bodies_of, read_by
 from rewriter.core.record import record
-from rewriter.core.rewriting.stale_types import agrees
+from rewriter.core.rewriting.model_edits import agrees
 from rewriter.rule_tools.explain.places import Explanation
 from rewriter.rule_tools.explain.why_rules import explain
 from rewriter.rule_tools.load_rules import load_rules

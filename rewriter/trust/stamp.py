@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewriter import __version__
-from rewriter.core.graph.metadata import HISTORY
+from rewriter.core.graph.attributes import HISTORY
 from rewriter.core.graph.model import Model
 from rewriter.core.language.rule_files import is_shipped
 from rewriter.core.language.rules import RuleSet

@@ -16,13 +16,12 @@ from typing import Any
 import pytest
 
 from rewriter.app.batch import journal
-from rewriter.app.batch.file_records import stat_of
-from rewriter.app.batch.journal import MOST, GroupCommit, named_at_once, write_result
+from rewriter.app.batch.journal import MOST, GroupCommit, named_at_once, stat_of, write_result
 from rewriter.app.batch.processes import ends_on, run_all
 from rewriter.app.batch.work import Job, Notes, Outcome, Rewriting, Work
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.onnxfile.write import NewFile, TemporaryFile
+from rewriter.core.onnxfile.files import NewFile, TemporaryFile
 from tests.hostile.faulty_system import ERRORS, SHORT, Fault, failing
 
 WORK = Work(Rewriting(RuleSet()), notes=Notes(journal=True))

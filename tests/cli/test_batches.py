@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof import judges
 from tests.cli.call import Call
 
 
@@ -36,5 +36,5 @@ def test_the_result_runs_with_any_batch(call: Call, tmp_path: Path) -> None:
         "g (float[1,3,4] x) => (float[1,12] y) <int64[2] s = {1, 12}> { y = Reshape(x, s) }",
     )
     assert call("fix", source, "-o", tmp_path / "o.onnx", "--select", "SURG010").code == 0
-    session = onnx_runtime.session((tmp_path / "o.onnx").read_bytes(), None)
+    session = judges.session((tmp_path / "o.onnx").read_bytes(), None)
     assert session.run(None, {"x": np.zeros((7, 3, 4), np.float32)})[0].shape == (7, 12)

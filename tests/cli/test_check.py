@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof import judges
 from tests.cli.call import GAMMA, GEMM, MODELS, POOL, Call
 from tests.proof.test_guard import CLASH, clashing
 from tests.proof.test_running import ALWAYS
@@ -203,7 +203,7 @@ def test_a_blocked_rule_for_what_the_runtime_rejects_is_not_printed_where_it_loa
 
 
 def test_the_runtime_is_asked_for_and_not_there(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_runtime, "installed", lambda: False)
+    monkeypatch.setattr(judges, "installed", lambda: False)
     assert "rejected" not in call("check", GEMM).out
     done = call("check", GEMM, "--runtime", "yes")
     assert (done.code, "pip install" in done.err) == (2, True)
@@ -254,7 +254,7 @@ def test_a_rule_that_answers_and_is_opt_in_says_how_it_runs(call: Call, tmp_path
 
 
 def test_a_runtime_that_is_not_there_is_said_to_be_not_asked(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rewriter.trust.proof.onnx_runtime.installed", lambda: False)
+    monkeypatch.setattr("rewriter.trust.proof.judges.installed", lambda: False)
     assert "note: ONNX Runtime is not installed, so results were not tested with it. To enable: " in call("check", GEMM).err
     assert "not installed" not in call("check", GEMM, "--runtime", "no").err
 

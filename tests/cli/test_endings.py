@@ -15,15 +15,15 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.isolation.signals import signals_wait
-from rewriter.core.onnxfile.write import sole_run
+from rewriter.core.isolation.child import signals_wait
+from rewriter.core.onnxfile.files import sole_run
 from tests.cli.call import GEMM, Call, contents
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no locks and signals here")
 
 HOLD = """
 import sys, time
-from rewriter.core.onnxfile.write import sole_run
+from rewriter.core.onnxfile.files import sole_run
 with sole_run(sys.argv[1]):
     print("locked", flush=True)
     time.sleep(600)

@@ -22,7 +22,7 @@ from rewriter.core.isolation.budget import (
     undisturbed,
     within_limits,
 )
-from rewriter.trust.proof.models.guard import first_bad
+from rewriter.trust.proof.guard import first_bad
 from tests.cli.call import GAMMA, Call
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")

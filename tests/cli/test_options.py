@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rewriter.app.cli.completion import COMPLETERS
+from rewriter.app.cli.main import COMMANDS, GROUPS, MODULES, make_parser
 from rewriter.app.cli.options import COMMANDS_BY_NAME, EDITS, OPTIONS, Element, Group, Limits, OneOf, Option
-from rewriter.app.cli.program import COMMANDS, GROUPS, MODULES, make_parser
 from rewriter.app.configuration import SETTINGS
 
 make_parser()  # imports the modules of all commands

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.app.cli.program import COMMANDS
+from rewriter.app.cli.main import COMMANDS
 from tests.cli.call import GEMM, MODELS, Call
 
 

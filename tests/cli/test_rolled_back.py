@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from rewriter.core.graph.model import load
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.validity import Candidate
 from tests.cli.call import GEMM, MODELS, POOL, Call
 from tests.cli.wrong_rules import INVALID, LIGHT, REFUSED, SORTS, TEN, WRONG
 
@@ -145,7 +145,7 @@ def test_nothing_waits_for_onnx_runtime_when_no_rule_fires_and_it_is_not_asked(t
     program = (
         "import sys, rewriter.app.cli.main as m\n"
         "code = m.main(sys.argv[1:])\n"
-        "assert 'onnxruntime' not in sys.modules and not any(name.startswith('rewriter.trust.proof.models.guard') for name in sys.modules)\n"
+        "assert 'onnxruntime' not in sys.modules and not any(name.startswith('rewriter.trust.proof.guard') for name in sys.modules)\n"
         "assert code == 0\n"
     )
     arguments = ["fix", str(MODELS / "pytorch-2.13-reshape-chain.onnx"), "-o", str(tmp_path / "out.onnx"), "--runtime", "no"]

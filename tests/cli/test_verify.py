@@ -95,10 +95,10 @@ def test_json(call: Call, tmp_path: Path) -> None:
 
 
 def test_without_onnx_runtime_it_says_what_to_install(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rewriter.trust.proof import onnx_runtime
+    from rewriter.trust.proof import judges
 
     (tmp_path / "a.rules").write_text(GOOD)
-    monkeypatch.setattr(onnx_runtime, "installed", lambda: False)
+    monkeypatch.setattr(judges, "installed", lambda: False)
     done = call("verify", tmp_path)
     assert done.code == 2 and install("verify") in done.err
 

@@ -14,10 +14,10 @@ from rewriter.core.conditions.context import Context
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.language import schema
-from rewriter.core.language.cache.operator_table import operator_table
+from rewriter.core.language.schema import operator_table
 from rewriter.core.onnxfile.take_census import take_census
-from rewriter.repairs.entry import find
-from rewriter.repairs.model_faults.old_opsets import early_forms
+from rewriter.repairs import find
+from rewriter.repairs.old_opsets import early_forms
 from tests.cli.call import MODELS
 
 CHANGED = [op for op in schema.operators() if len(schema.versions(op)) > 1 and not schema.subgraphs(op, "")]

@@ -11,11 +11,11 @@ import pytest
 
 from rewriter.trust.consumers import target_recipes as recipes
 from rewriter.trust.consumers.target_recipes import Recipe, Step
-from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof import judges
 from tests.cli.call import Call
 from tests.consumers.fake import fake, relu
 
-pytestmark = pytest.mark.skipif(not onnx_runtime.installed(), reason="needs ONNX Runtime")
+pytestmark = pytest.mark.skipif(not judges.installed(), reason="needs ONNX Runtime")
 
 NO_IDENTITY = """
 import onnx

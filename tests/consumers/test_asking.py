@@ -15,10 +15,10 @@ from rewriter.core.isolation.budget import Budget, budgeted
 from rewriter.core.record import replace
 from rewriter.trust.consumers.asking import ask, find, known
 from rewriter.trust.consumers.consumer_verdict import Verdict
-from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof import judges
 from tests.consumers.fake import RELU, fake, relu
 
-needs_runtime = pytest.mark.skipif(not onnx_runtime.installed(), reason="needs ONNX Runtime")
+needs_runtime = pytest.mark.skipif(not judges.installed(), reason="needs ONNX Runtime")
 
 
 def test_the_consumers_that_can_be_asked() -> None:

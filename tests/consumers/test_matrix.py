@@ -11,10 +11,10 @@ from types import ModuleType
 import pytest
 
 from rewriter.trust.consumers.consumer_verdict import State, Verdict
-from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof import judges
 from tests.consumers.fake import RELU, fake, relu
 
-pytestmark = pytest.mark.skipif(not onnx_runtime.installed(), reason="needs ONNX Runtime")
+pytestmark = pytest.mark.skipif(not judges.installed(), reason="needs ONNX Runtime")
 
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "consumers.py"

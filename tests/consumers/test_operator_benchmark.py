@@ -9,11 +9,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof import judges
 from tests.consumers.fake import fake
 from tests.consumers.test_matrix import BENCHMARK, program
 
-pytestmark = pytest.mark.skipif(not onnx_runtime.installed(), reason="needs ONNX Runtime")
+pytestmark = pytest.mark.skipif(not judges.installed(), reason="needs ONNX Runtime")
 
 
 @pytest.fixture(scope="module")

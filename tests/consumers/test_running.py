@@ -7,11 +7,11 @@ from pathlib import Path
 import onnx
 import pytest
 
-from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof import judges
 from tests.cli.call import Call
 from tests.consumers.fake import fake, relu
 
-pytestmark = pytest.mark.skipif(not onnx_runtime.installed(), reason="needs ONNX Runtime")
+pytestmark = pytest.mark.skipif(not judges.installed(), reason="needs ONNX Runtime")
 
 BY_NODES = """
 import onnx

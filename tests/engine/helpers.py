@@ -13,8 +13,7 @@ from rewriter.core.graph.model import Model
 from rewriter.core.graph.model_text import canonical_text
 from rewriter.core.language.diagnostics import SourceText, render
 from rewriter.core.language.parse import parse
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.core.log import Log
 from rewriter.rule_tools.checks.check import check
 

@@ -14,11 +14,10 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.engine.run import run
 from rewriter.core.graph.model import Model
-from rewriter.core.language.cache.operator_table import operator_table
 from rewriter.core.language.diagnostics import SourceText
 from rewriter.core.language.parse import parse
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
+from rewriter.core.language.schema import operator_table
 from rewriter.core.log import Log
 from rewriter.core.matching.forecast import Forecast
 from rewriter.core.onnxfile.take_census import take_census

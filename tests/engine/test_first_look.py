@@ -12,7 +12,7 @@ from rewriter import load
 from rewriter.core.conditions.context import Context
 from rewriter.core.engine import run as runs
 from rewriter.core.engine.attempt import Attempt
-from rewriter.core.language.cache.operator_table import operator_table
+from rewriter.core.language.schema import operator_table
 from rewriter.core.log import Log
 from rewriter.core.matching.forecast import Forecast
 from rewriter.core.onnxfile.take_census import take_census

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from rewriter.core.conditions.fields import COMPUTED
+from rewriter.core.conditions.recorded_graph import COMPUTED
 from rewriter.core.facts import census_flow
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewriter.core.facts import shape_values as sv
+from rewriter.core.facts import shape_rules as sv
 from rewriter.core.facts.facts import Facts, ShapeValue
 from rewriter.core.facts.shape_rules import quotient
 from rewriter.core.graph.index import GraphIndex

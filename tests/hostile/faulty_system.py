@@ -22,8 +22,8 @@ import onnx
 from onnx import numpy_helper
 
 from rewriter.app.cli.main import main
-from rewriter.core.onnxfile import write
-from rewriter.core.onnxfile.write import ENDING
+from rewriter.core.onnxfile import files as written_files
+from rewriter.core.onnxfile.files import ENDING
 
 MODELS = Path(__file__).parent.parent / "models"
 GEMM = MODELS / "mxnet-1.3.1-fully-connected.onnx"
@@ -197,7 +197,7 @@ def with_fault(scene: Scene, fault: Fault, before: Files, wanted: Files) -> str:
             return f"{scene.name}, {fault}: exit code {code}"
         if wrong := complain(scene, before, files(folder), wanted):
             return f"{wrong} ({fault})"
-        write._searched.clear()  # as in another process
+        written_files._searched.clear()  # as in another process
         main([*scene.again, *RULES])
         return "" if files(folder) == wanted else f"{scene.name}, {fault}: the next run does not mend it"
 

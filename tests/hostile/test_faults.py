@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.onnxfile.write import write_file
+from rewriter.core.onnxfile.files import write_file
 from tests.hostile import faulty_system
 from tests.hostile.faulty_system import BATCH, ERRORS, SCENES, SHORT, Fault, Scene
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.app.cli.program import COMMANDS
+from rewriter.app.cli.main import COMMANDS
 from tests.hostile.every_command import CALLS, READ_NOTHING, READERS, matrix, reader_call
 from tests.hostile.measured_call import measured, own_data, own_memory
 from tests.hostile.poison_files import write_poison

@@ -26,7 +26,7 @@ import pytest
 from rewriter.app.batch import bubblewrap
 from rewriter.app.batch.bubblewrap import Sandbox
 from rewriter.app.cli import sandbox
-from rewriter.app.cli.program import make_parser
+from rewriter.app.cli.main import make_parser
 from rewriter.app.cli.settings import settle
 from rewriter.core.errors import RewriterError
 from tests.cli.call import GAMMA, GEMM, POOL, Call, contents

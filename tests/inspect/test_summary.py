@@ -10,8 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.graph.message_text import attribute_text, type_text
-from rewriter.core.graph.model_text import canonical_text
+from rewriter.core.graph.model_text import attribute_text, canonical_text, type_text
 from rewriter.workbench.inspect.summary import summarise
 
 NESTED = """<ir_version: 9, opset_import: ["": 17, "local": 1, "com.acme": 2], producer_name: "tf2onnx", producer_version: "1.16">

@@ -8,9 +8,9 @@ import pytest
 
 from rewriter.core.engine.compile import compile_rule, plan
 from rewriter.core.language import ast
+from rewriter.core.language.ast import walk
 from rewriter.core.language.expand.variants import MAX_VARIANTS, groupings
 from rewriter.core.language.parse import parse
-from rewriter.core.language.walk import walk
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.rule_tests import run_test
 from tests.language.test_check import check_text

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from rewriter.app.cli.main import main
+from rewriter.core.language.ast import canonical, walk
 from rewriter.core.language.parse import parse
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.core.language.syntax.grammar import grammar
-from rewriter.core.language.walk import canonical, walk
 from rewriter.rule_tools.format import format_text
 from rewriter.rule_tools.load_rules import load_rules
 from tests.rule_tests import run_tests

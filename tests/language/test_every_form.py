@@ -20,16 +20,16 @@ from rewriter.core.conditions import evaluate
 from rewriter.core.language import ast, pattern
 from rewriter.core.language import claims as terms
 from rewriter.core.language import pattern as specificity
-from rewriter.core.language.cache.pack import flat, pack, unpack
+from rewriter.core.language.ast import walk
 from rewriter.core.language.expand import variants as simplify
 from rewriter.core.language.parse import parse
+from rewriter.core.language.rule_files import flat, pack, unpack
 from rewriter.core.language.syntax.tree import ExpressionBuilder, PatternBuilder, RewriteBuilder
 from rewriter.core.language.syntax.words import CONTEXTUAL, KEYWORDS
 from rewriter.core.language.syntax.words import STATEMENTS as WORDS
-from rewriter.core.language.walk import walk
 from rewriter.core.matching import pattern_program, requirements
 from rewriter.core.record import names
-from rewriter.core.rewriting import build, prepare, rewrite
+from rewriter.core.rewriting import build, rewrite
 from rewriter.rule_tools.checks import names as checked_names
 from rewriter.rule_tools.checks.check import check
 from rewriter.rule_tools.checks.expressions import Types
@@ -54,7 +54,7 @@ CONSUMERS: Mapping[str, tuple[tuple[Any, ...], Any, Mapping[Any, str]]] = {
     "statements: parser": (STATEMENTS, RewriteBuilder, {}),
     "statements: checks": (STATEMENTS, BlockCheck.check, {}),
     "statements: preparation": (
-        STATEMENTS, (prepare.computes, prepare.prepare), dict.fromkeys((ast.Inline, ast.Mend, ast.AddOutput), "computes nothing")
+        STATEMENTS, (build.computes, build.prepare), dict.fromkeys((ast.Inline, ast.Mend, ast.AddOutput), "computes nothing")
     ),
     "statements: rewriting": (STATEMENTS, rewrite._PERFORM, {}),
     "statements: names that are read": (
@@ -97,7 +97,7 @@ CONSUMERS: Mapping[str, tuple[tuple[Any, ...], Any, Mapping[Any, str]]] = {
     ),
     "new operands: checks": (NEW_OPERANDS, BlockCheck.operand, {}),
     "new operands: preparation": (
-        NEW_OPERANDS, prepare.prepare_operand, dict.fromkeys((ast.Ref, ast.Absent), "computes nothing")
+        NEW_OPERANDS, build.prepare_operand, dict.fromkeys((ast.Ref, ast.Absent), "computes nothing")
     ),
     "new operands: rewriting": (NEW_OPERANDS, build.operand_tensor, {ast.Constant: "what is left: it was computed"}),
     "new operands: lint": (NEW_OPERANDS, outcome._ResultWriter._operand, {}),

@@ -14,15 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from rewriter.core import resources
 from rewriter.core.engine.compile import prepared
 from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast
-from rewriter.core.language.cache import store
-from rewriter.core.language.cache.pack import built, flat, pack, unpack, without_places
 from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, SourceText
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rule_files import find_rule_files
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rule_files import built, find_rule_files, flat, pack, unpack, without_places
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.rule_tools import load_rules as loading
 from rewriter.rule_tools.load_rules import Library, load_rules
 from rewriter.rule_tools.load_rules import _parsed as checked
@@ -173,7 +171,7 @@ def test_names_count(file: Path, tmp_path: Path) -> None:
 
 def test_another_version_compiles(file: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load_rules([file])
-    monkeypatch.setattr(store, "_versions", lambda: "another")
+    monkeypatch.setattr(resources, "_versions", lambda: "another")
     load_rules([file])
     assert len(entries(home)) == 2
 
@@ -226,10 +224,10 @@ def test_old_entries_go(tmp_path: Path, home: Path) -> None:
     os.utime(first, (1, 1))
     (home / ".rules-left").write_text("by a process that died")
     os.utime(home / ".rules-left", (2, 2))
-    for number in range(store.MAX_ENTRIES):
+    for number in range(resources.MAX_ENTRIES):
         file.write_text(RULE + f"# {number}\n")
         load_rules([file])
-    assert len(list(home.iterdir())) == store.MAX_ENTRIES
+    assert len(list(home.iterdir())) == resources.MAX_ENTRIES
     assert first not in entries(home)
     assert list(home.glob(".rules-*")) == []
 

@@ -11,8 +11,8 @@ import pytest
 
 from rewriter.core.language import ast
 from rewriter.core.language.diagnostics import MAX_FILE_BYTES, Diagnostic, SourceText, render
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.parse import parse
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.language.syntax import words as syntax_limits
 from rewriter.core.language.syntax.grammar import grammar
 from rewriter.core.language.syntax.words import KEYWORDS

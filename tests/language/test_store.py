@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.core.language.cache import store
+from rewriter.core import resources
 from rewriter.core.language.syntax.grammar import grammar
 
 RULE = "rule X1 a match { y = Relu(x) } rewrite { y = x }"
@@ -67,7 +67,7 @@ def test_a_file_that_others_can_write_is_replaced(home: Path) -> None:
 
 def test_a_planted_pickle_is_not_run(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even one that the user owns, as a cache that is restored from somewhere else is."""
-    monkeypatch.setattr(store, "_seal", lambda data: b"\0" * 12)
+    monkeypatch.setattr(resources, "_seal", lambda data: b"\0" * 12)
     assert works()
     for entry in list(home.iterdir()):
         for planted in (b"\0" * 12, b""):
@@ -104,28 +104,30 @@ def test_no_place_to_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_only_the_first_process_makes_a_text(home: Path) -> None:
     texts = iter(["first", "second", "third"])
-    assert [store.read_or_make("test", lambda: next(texts), key) for key in ("a", "a", "b")] == ["first", "first", "second"]
-    assert store.read("test", "a") == "first" and store.read("other", "a") is None and store.read("test", "c") is None
+    assert [resources.read_or_make("test", lambda: next(texts), key) for key in ("a", "a", "b")] == ["first", "first", "second"]
+    assert (
+        resources.read("test", "a") == "first" and resources.read("other", "a") is None and resources.read("test", "c") is None
+    )
 
 
 def test_a_file_with_the_name_of_another_key_is_not_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "_path", lambda folder, kind, key: folder / "same")
-    store.write("test", "a", "text of a")
-    assert (store.read("test", "a"), store.read("test", "b")) == ("text of a", None)
-    store.write("test", "b", "text of b")
-    assert (store.read("test", "a"), store.read("test", "b")) == (None, "text of b")
+    monkeypatch.setattr(resources, "_path", lambda folder, kind, key: folder / "same")
+    resources.write("test", "a", "text of a")
+    assert (resources.read("test", "a"), resources.read("test", "b")) == ("text of a", None)
+    resources.write("test", "b", "text of b")
+    assert (resources.read("test", "a"), resources.read("test", "b")) == (None, "text of b")
 
 
 def test_each_part_of_the_tail_is_read_apart(home: Path) -> None:
-    store.write("test", "a", "text", ["one", "second"])
+    resources.write("test", "a", "text", ["one", "second"])
     (entry,) = home.iterdir()
-    assert store.read("test", "a") == "text"
-    assert [store.read_tail("test", "a", number) for number in range(3)] == ["one", "second", None]
+    assert resources.read("test", "a") == "text"
+    assert [resources.read_tail("test", "a", number) for number in range(3)] == ["one", "second", None]
     entry.write_bytes(entry.read_bytes()[:-1])
-    assert store.read("test", "a") == "text"
-    assert [store.read_tail("test", "a", number) for number in range(2)] == ["one", None]
-    store.write("test", "b", "no tail")
-    assert (store.read("test", "b"), store.read_tail("test", "b", 0)) == ("no tail", None)
-    store.discard("test", "a")
+    assert resources.read("test", "a") == "text"
+    assert [resources.read_tail("test", "a", number) for number in range(2)] == ["one", None]
+    resources.write("test", "b", "no tail")
+    assert (resources.read("test", "b"), resources.read_tail("test", "b", 0)) == ("no tail", None)
+    resources.discard("test", "a")
     assert not entry.exists()
-    store.discard("test", "a")
+    resources.discard("test", "a")

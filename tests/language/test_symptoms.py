@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.rule_tools.symptoms import Symptoms, find_answers
 

@@ -13,8 +13,7 @@ from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import run
 from rewriter.core.graph.model import Model
 from rewriter.core.language import ast
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.rule_tools.lint.rule_set import TWINNED
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.rule_tests import read_model

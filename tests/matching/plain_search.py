@@ -15,12 +15,12 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings, evaluate
-from rewriter.core.conditions.fields import effective
+from rewriter.core.conditions.recorded_graph import effective
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Symbol, compare
-from rewriter.core.graph.index import operator_key
+from rewriter.core.graph.objects import operator_key
 from rewriter.core.language import ast, schema
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.pattern import Made, Operand, Pattern, PatternNode, cost, is_late, is_plain, is_run
+from rewriter.core.language.schema import DTYPES
 
 
 class State(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from rewriter.core.language.cache.operator_table import operator_table
+from rewriter.core.language.schema import operator_table
 from rewriter.core.matching.forecast import Forecast
 from rewriter.core.onnxfile.take_census import take_census
 from rewriter.rule_tools.load_rules import load_rules

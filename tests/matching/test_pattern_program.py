@@ -16,9 +16,10 @@ from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.rule_values import Failure
 from rewriter.core.engine.compile import CompiledRule, compile_rule
 from rewriter.core.errors import RewriterError
-from rewriter.core.graph.index import GraphIndex, operator_key
+from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
-from rewriter.core.language.rule import Rule
+from rewriter.core.graph.objects import operator_key
+from rewriter.core.language.rules import Rule
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.rule_tests import read_model
 from tests.engine.helpers import rule_set

@@ -14,7 +14,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.framework.exporter import suited
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.scopes import NodesByOperator
+from rewriter.core.graph.objects import NodesByOperator
 from rewriter.core.matching.requirements import Inventory, WrittenAttributes, take_inventory
 from rewriter.rule_tools.load_rules import load_rules
 from tests.engine.helpers import rule_set

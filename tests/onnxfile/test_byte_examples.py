@@ -10,10 +10,10 @@ from types import ModuleType
 import onnx
 import pytest
 
-from rewriter.core.onnxfile import columns, node_bytes, weights_apart, wire
+from rewriter.core.onnxfile import columns, model_file, wire
 
 
-@pytest.mark.parametrize("module", [wire, node_bytes, columns, weights_apart], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [wire, columns, model_file], ids=lambda module: module.__name__)
 def test_the_example_of_a_module(module: ModuleType) -> None:
     found = doctest.testmod(module, extraglobs={"os": os, "tempfile": tempfile}, report=True)
     assert found.attempted >= 3
@@ -29,4 +29,4 @@ def test_the_bytes_are_those_that_onnx_writes() -> None:
     assert graph in (columns.__doc__ or "").replace(" ", "")
     weights = onnx.TensorProto(raw_data=bytes(4096))
     model = onnx.ModelProto(graph=onnx.GraphProto(initializer=[weights])).SerializeToString()
-    assert model.hex()[:18] in (weights_apart.__doc__ or "").replace(" ", "")
+    assert model.hex()[:18] in (model_file.__doc__ or "").replace(" ", "")

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from rewriter.core.conditions.coarse_world import FAULT_IS_RULED_OUT
 from rewriter.core.facts import census_flow as dtype_flow
 from rewriter.core.facts.census_flow import follow_types
-from rewriter.core.language.cache.operator_table import operator_table
+from rewriter.core.language.schema import operator_table
 from rewriter.core.onnxfile import take_census
 from rewriter.core.onnxfile.census import OPAQUE, Census
 from rewriter.core.onnxfile.wire import MalformedError

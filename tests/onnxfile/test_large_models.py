@@ -19,9 +19,9 @@ from onnx import TensorProto, helper, numpy_helper
 from rewriter import Model, RewriterError, load
 from rewriter.core.graph.objects import new_node
 from rewriter.core.graph.values import constant_array
-from rewriter.core.onnxfile import files, weights_apart
-from rewriter.core.onnxfile import write as transfer
-from rewriter.core.onnxfile.weights_apart import MARK, payload_of
+from rewriter.core.onnxfile import files, model_file
+from rewriter.core.onnxfile import files as transfer
+from rewriter.core.onnxfile.model_file import MARK, payload_of
 from rewriter.core.onnxfile.wire import MalformedError, Source, fields, varint
 from tests.graph.test_hostile_models import SEEDS, damaged
 from tests.graph.test_lossless import BASE, KINDS
@@ -32,7 +32,7 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "models").glob("*.onnx"))
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LARGE", 0)
-    monkeypatch.setattr(weights_apart, "LEAST_FIELD", 1)
+    monkeypatch.setattr(model_file, "LEAST_FIELD", 1)
 
 
 def weight(name: str = "w", rows: int = 3) -> TensorProto:
@@ -126,7 +126,7 @@ def compare(data: bytes, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     whole = outcome(folder / "m.onnx", folder / "out.onnx")
     with monkeypatch.context() as patch:
         patch.setattr(files, "LARGE", 0)
-        patch.setattr(weights_apart, "LEAST_FIELD", 1)
+        patch.setattr(model_file, "LEAST_FIELD", 1)
         apart = outcome(folder / "m.onnx", folder / "out.onnx")
         try:
             left_out = load(folder / "m.onnx").graph.weights is not None

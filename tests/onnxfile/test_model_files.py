@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from rewriter import Model, RewriterError, load
-from rewriter.core.onnxfile import read, write
+from rewriter.core.onnxfile import files
 
 TEXT = '<ir_version: 8, opset_import: ["": 17]> main (float[N] x) => (float[N] y) { y = Neg(x) }'
 
@@ -180,7 +180,7 @@ def test_a_failure_leaves_nothing_behind(path: Path, tmp_path: Path, monkeypatch
 
     model = load(path)
     before = path.read_bytes()
-    monkeypatch.setattr(write.os, "write", full)
+    monkeypatch.setattr(files.os, "write", full)
     for target in (path, tmp_path / "out.onnx"):
         with pytest.raises(RewriterError, match="no space left"):
             model.save(target, force=True)
@@ -196,7 +196,7 @@ def test_an_interrupted_replacement_leaves_the_old_file(path: Path, tmp_path: Pa
     before = path.read_bytes()
     model = load(path)
     model.graph.nodes[0].op = "Abs"
-    monkeypatch.setattr(write.os, "replace", interrupted)
+    monkeypatch.setattr(files.os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.save(path, force=True)
     assert os.listdir(tmp_path) == ["m.onnx"]
@@ -211,7 +211,7 @@ def test_somebody_else_takes_the_name_meanwhile(path: Path, tmp_path: Path, monk
         target.write_bytes(b"theirs")
         link(source, name)
 
-    monkeypatch.setattr(write.os, "link", race)
+    monkeypatch.setattr(files.os, "link", race)
     with pytest.raises(RewriterError, match="exists"):
         load(path).save(target)
     assert target.read_bytes() == b"theirs"
@@ -222,7 +222,7 @@ def test_file_systems_without_hard_links(path: Path, tmp_path: Path, monkeypatch
     def unsupported(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(write.os, "link", unsupported)
+    monkeypatch.setattr(files.os, "link", unsupported)
     load(path).save(tmp_path / "out.onnx")
     assert sorted(os.listdir(tmp_path)) == ["m.onnx", "out.onnx"]
 
@@ -233,7 +233,7 @@ def test_a_model_that_would_exceed_the_limit(path: Path, tmp_path: Path, monkeyp
     with pytest.raises(RewriterError, match="holds 2 GiB at most"):
         model.save(tmp_path / "out.onnx")
     assert os.listdir(tmp_path) == ["m.onnx"]
-    assert read.MOST_BYTES == 2**31 - 1
+    assert files.MOST_BYTES == 2**31 - 1
 
 
 def test_the_same_bytes_every_time(path: Path, tmp_path: Path) -> None:

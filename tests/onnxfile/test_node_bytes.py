@@ -9,7 +9,7 @@ from onnx import helper
 
 from rewriter import Model
 from rewriter.core.graph.gs_lists import makers, users
-from rewriter.core.onnxfile.node_bytes import RawGraph, RawModel, columns, raw_message, raw_model, with_inputs
+from rewriter.core.onnxfile.model_file import RawGraph, RawModel, columns, raw_message, raw_model, with_inputs
 from rewriter.core.onnxfile.wire import varint
 
 TEXTS = st.one_of(

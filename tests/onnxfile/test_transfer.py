@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.core.onnxfile.write import transfer
+from rewriter.core.onnxfile.files import transfer
 
 SIZE = 1 << 36
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from rewriter.core.onnxfile import write
-from rewriter.core.onnxfile.write import TemporaryFile, collect, make_folder, temporary_folder, write_file
+from rewriter.core.onnxfile import files
+from rewriter.core.onnxfile.files import TemporaryFile, collect, make_folder, temporary_folder, write_file
 
 KILLED = """
 import os, signal, sys
-from rewriter.core.onnxfile.write import TemporaryFile, temporary_folder
+from rewriter.core.onnxfile.files import TemporaryFile, temporary_folder
 TemporaryFile(sys.argv[1]).open()
 with temporary_folder() as folder:
     (folder / "data").write_bytes(b"1")
@@ -65,7 +65,7 @@ def test_a_name_may_be_as_long_as_the_system_allows(tmp_path: Path) -> None:
 
 def test_files_and_their_folders_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
-    monkeypatch.setattr(write.os, "fsync", lambda descriptor: synced.append(os.readlink(f"/proc/self/fd/{descriptor}")))
+    monkeypatch.setattr(files.os, "fsync", lambda descriptor: synced.append(os.readlink(f"/proc/self/fd/{descriptor}")))
     make_folder(tmp_path / "a" / "b")
     assert sorted(synced) == [str(tmp_path), str(tmp_path / "a")]
     synced.clear()

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.trust.proof.models.output_agreement import Bound, bound_of, coarsest_eps, differences
+from rewriter.trust.proof.output_agreement import Bound, bound_of, coarsest_eps, differences
 
 
 def message(old: Any, new: Any, bound: Bound = Bound()) -> str:  # noqa: B008

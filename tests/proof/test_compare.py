@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from rewriter.trust.proof.instances.instance import Array
-from rewriter.trust.proof.models.output_agreement import RunBound, compare, difference
+from rewriter.trust.proof.output_agreement import RunBound, compare, difference
 
 EXACT = RunBound()
 

@@ -12,9 +12,9 @@ from onnx import numpy_helper
 from rewriter.core.graph.model import Model, load
 from rewriter.core.isolation.child import Crash
 from rewriter.core.log import Firing, Log
-from rewriter.trust.proof.models import guard, validity
-from rewriter.trust.proof.models.guard import TIDYING, ReplayedRun, Variation, first_bad, guarded
-from rewriter.trust.proof.models.validity import CHECKER, FULL_CHECK, PLAIN, RUNTIME, SESSION, WRITTEN, Candidate
+from rewriter.trust.proof import guard, validity
+from rewriter.trust.proof.guard import TIDYING, ReplayedRun, Variation, first_bad, guarded
+from rewriter.trust.proof.validity import CHECKER, FULL_CHECK, PLAIN, RUNTIME, SESSION, WRITTEN, Candidate
 
 GOOD = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
 ILL_TYPED = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[3] y) { y = Relu(x) }'
@@ -184,7 +184,7 @@ def test_a_model_that_ends_the_process_only_between_two_firings(monkeypatch: pyt
 
 
 def test_without_onnx_runtime_two_judges_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validity.onnx_runtime, "installed", lambda: False)
+    monkeypatch.setattr(validity.judges, "installed", lambda: False)
     assert candidate(UNKNOWN).first_refusal() is None
     assert candidate(UNKNOWN).refusal(SESSION) is None
     assert candidate(INVALID).worse_than(candidate(GOOD)) is not None

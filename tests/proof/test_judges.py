@@ -12,11 +12,10 @@ import pytest
 from rewriter.core.graph.model import Model, load
 from rewriter.core.isolation.budget import Budget, budgeted
 from rewriter.core.isolation.child import NoAnswer, OutOfMemory, TooSlow
-from rewriter.core.onnxfile.expansion import expanded, expands_too_much
-from rewriter.trust.proof import judges, native
+from rewriter.core.onnxfile.part import expanded, expands_too_much
+from rewriter.trust.proof import judges
 from rewriter.trust.proof.judges import CHECKER, FULL_CHECK, SESSION, RefusedError, Session
-from rewriter.trust.proof.models.model_runs import REFERENCE, CannotRun, ModelRun
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.validity import REFERENCE, Candidate, CannotRun, ModelRun
 from tests.hostile import poison_models
 
 pytest.importorskip("onnxruntime")
@@ -79,7 +78,7 @@ def test_one_session_at_a_time_where_weights_are_in_other_files(tmp_path: Path) 
     assert first.run(None, FEED)[0].tolist() == second.run(None, FEED)[0].tolist() == [2.0] * 4
     keys = first._key, second._key
     kept = [judges._ask("", "run", key, SESSION, None, tmp_path, None, FEED) for key in keys]
-    assert [isinstance(found, native.NotKept) for found in kept] == [True, False]
+    assert [isinstance(found, judges.NotKept) for found in kept] == [True, False]
 
 
 def test_who_was_too_slow_is_not_asked_again(budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 from rewriter import Model, load
-from rewriter.core.onnxfile import files, weights_apart
-from rewriter.trust.proof.models.validity import JUDGES, Candidate
+from rewriter.core.onnxfile import files, model_file
+from rewriter.trust.proof.validity import JUDGES, Candidate
 
 
 def write(path: Path, op: str = "MatMul", rows: int = 4) -> Path:
@@ -28,7 +28,7 @@ def test_the_same_verdicts(op: str, rows: int, tmp_path: Path, monkeypatch: pyte
     path = write(tmp_path / "m.onnx", op, rows)
     whole = Candidate(load(path))
     monkeypatch.setattr(files, "LARGE", 0)
-    monkeypatch.setattr(weights_apart, "LEAST_FIELD", 1)
+    monkeypatch.setattr(model_file, "LEAST_FIELD", 1)
     apart = Candidate(load(path))
     assert list(apart.outline.files.values()) == [path.read_bytes().find(b"\x00\x00\x80\x3f") + rows * 16]
     assert [bool(apart.refusal(judge)) for judge in JUDGES] == [bool(whole.refusal(judge)) for judge in JUDGES]
@@ -37,7 +37,7 @@ def test_the_same_verdicts(op: str, rows: int, tmp_path: Path, monkeypatch: pyte
 
 def test_the_weights_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LARGE", 0)
-    monkeypatch.setattr(weights_apart, "LEAST_FIELD", 1)
+    monkeypatch.setattr(model_file, "LEAST_FIELD", 1)
     monkeypatch.setattr(Model, "to_proto", None)
     model = load(write(tmp_path / "m.onnx"))
     monkeypatch.setattr(model.graph.weights, "read_into", None)

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rewriter.core.errors import RewriterError
 from rewriter.trust.proof.layer_comparison import Comparison, Half, compare_models
-from rewriter.trust.proof.models.model_runs import REFERENCE
+from rewriter.trust.proof.validity import REFERENCE
 
 SIZES = (20, 40, 80, 150, 300, 600, 1000, 2000)
 WIDTH = 8

@@ -11,9 +11,9 @@ import pytest
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
+from rewriter.trust.proof.equivalence import Baseline
 from rewriter.trust.proof.layer_comparison import compare_models
-from rewriter.trust.proof.models.equivalence import Baseline
-from rewriter.trust.proof.models.model_inputs import (
+from rewriter.trust.proof.model_inputs import (
     EDGES,
     INFINITE,
     LARGE,
@@ -23,8 +23,8 @@ from rewriter.trust.proof.models.model_inputs import (
     feed_sets,
     sizing_inputs,
 )
-from rewriter.trust.proof.models.output_agreement import Bound
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.output_agreement import Bound
+from rewriter.trust.proof.validity import Candidate
 
 pytest.importorskip("onnxruntime")
 

@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof import judges
 
 MODEL = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
 
@@ -21,7 +21,7 @@ def test_a_refusal_is_raised_and_not_printed(capfd: pytest.CaptureFixture[str]) 
     """Of an operator whose name is no text ONNX Runtime cannot even tell; it would try again, and say so on the terminal."""
     data = onnx.parser.parse_model(MODEL).SerializeToString().replace(b"Relu", b"R\xf8lu")
     with pytest.raises(Exception, match=r""):  # which one depends on the version
-        onnx_runtime.session(data, None)
+        judges.session(data, None)
     captured = capfd.readouterr()
     assert (captured.out, captured.err) == ("", "")
 
@@ -62,16 +62,16 @@ def test_a_session_with_the_default_optimizations_takes_no_quadratic_time() -> N
     times = []
     for count in (5_000, 20_000):
         started = time.process_time()
-        onnx_runtime.session(_blocks(count), None, optimized=True)
+        judges.session(_blocks(count), None, optimized=True)
         times.append(time.process_time() - started)
     assert times[1] < 10 * times[0]
 
 
 def test_only_a_model_of_many_nodes_is_loaded_without_the_search_for_equal_ones() -> None:
-    most = onnx_runtime.MANY_NODES
-    assert not onnx_runtime.has_many_nodes(_blocks(most))
-    assert onnx_runtime.has_many_nodes(_blocks(most + 1))
-    assert not onnx_runtime.has_many_nodes(_blocks(most + 1)[:-100])  # no model at all
+    most = judges.MANY_NODES
+    assert not judges.has_many_nodes(_blocks(most))
+    assert judges.has_many_nodes(_blocks(most + 1))
+    assert not judges.has_many_nodes(_blocks(most + 1)[:-100])  # no model at all
 
 
 @pytest.mark.parametrize(
@@ -92,4 +92,4 @@ def test_only_a_model_of_many_nodes_is_loaded_without_the_search_for_equal_ones(
     ],
 )
 def test_a_reason_is_without_the_functions_of_the_runtime(message: str, line: str) -> None:
-    assert onnx_runtime.reason(RuntimeError(message)) == line
+    assert judges.reason(RuntimeError(message)) == line

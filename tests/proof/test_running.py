@@ -7,11 +7,10 @@ import pytest
 
 from rewriter.core.graph.model import Model
 from rewriter.core.isolation.child import Crash
+from rewriter.trust.proof import validity as running
 from rewriter.trust.proof.judges import Session
-from rewriter.trust.proof.models import model_runs as running
-from rewriter.trust.proof.models.model_inputs import Feed
-from rewriter.trust.proof.models.model_runs import RunFailure, Running, failure_in_check
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.model_inputs import Feed
+from rewriter.trust.proof.validity import Candidate, RunFailure, Running, failure_in_check
 from tests.proof.test_guard import History
 
 pytest.importorskip("onnxruntime")

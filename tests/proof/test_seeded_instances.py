@@ -12,8 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.instances.instance import Instance
 from rewriter.trust.proof.instances.random_arrays import ROUGH, TAME, feed

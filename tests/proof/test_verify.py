@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 from rewriter.core.isolation.process import Process
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.rule_tools.message_pages import message_pages
 from rewriter.trust.proof.instances.instance import Instance

@@ -12,7 +12,7 @@ import pytest
 
 import rewriter
 from rewriter.core.graph.model import load
-from rewriter.core.onnxfile import weights_apart
+from rewriter.core.onnxfile import model_file
 from rewriter.trust.stamp import history
 from tests.cli.call import GEMM, MODELS, POOL, Call
 
@@ -192,7 +192,7 @@ def test_a_record_is_no_difference(call: Call, tmp_path: Path) -> None:
 
 def test_models_whose_weights_stay_in_their_file(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     call("fix", GEMM, "-o", tmp_path / "small.onnx")
-    monkeypatch.setattr(weights_apart, "LEAST_FIELD", 1)
+    monkeypatch.setattr(model_file, "LEAST_FIELD", 1)
     call("fix", GEMM, "-o", tmp_path / "large.onnx")
     assert (tmp_path / "large.onnx").read_bytes() == (tmp_path / "small.onnx").read_bytes()
     digest = hashlib.sha256(GEMM.read_bytes()).hexdigest()

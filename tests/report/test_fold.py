@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewriter.workbench.style import Style, fold
+from rewriter.app.style import Style, fold
 
 WORDS = st.lists(st.text(st.characters(codec="ascii", categories=["L", "N", "P"]), min_size=1, max_size=30), min_size=1)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rewriter.app.report.terminal import check_lines, fix_lines
+from rewriter.app.style import Style, clean
 from rewriter.core.log import Change
-from rewriter.workbench.style import Style, clean
 from tests.report.samples import log
 
 PLAIN = Style()

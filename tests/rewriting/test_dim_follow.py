@@ -17,8 +17,8 @@ from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import run
 from rewriter.core.log import Log
 from rewriter.repairs.dim_follow.mend import aligned
-from rewriter.trust.proof import onnx_runtime
-from rewriter.trust.proof.models.model_inputs import random_feeds
+from rewriter.trust.proof import judges
+from rewriter.trust.proof.model_inputs import random_feeds
 
 RULES = rewriter.load_rules().select(["SURG010"], [])
 
@@ -155,9 +155,9 @@ def test_two_halves_are_computed_as_each_alone(name: str) -> None:
     assert log.firings and not log.blocked
     onnx.checker.check_model(after, full_check=True)
     feeds = next(random_feeds(before))
-    one, other = (onnx_runtime.session(before.SerializeToString(), None).run(None, dict(feed))[0] for feed in feeds)
+    one, other = (judges.session(before.SerializeToString(), None).run(None, dict(feed))[0] for feed in feeds)
     both = {key: np.concatenate([feeds[0][key], feeds[1][key]]) for key in feeds[0]}
-    (found,) = onnx_runtime.session(after.SerializeToString(), None).run(None, both)
+    (found,) = judges.session(after.SerializeToString(), None).run(None, both)
     axis = next(i for i in range(found.ndim) if found.shape[i] != one.shape[i])
     np.testing.assert_allclose(found, np.concatenate([one, other], axis), rtol=1e-6)
 
@@ -171,7 +171,7 @@ def test_states_of_an_lstm() -> None:
     after, log = named(before, 2)
     assert len(log.firings) == 2
     feeds = next(random_feeds(before))
-    old, new = (onnx_runtime.session(m.SerializeToString(), None) for m in (before, after))
+    old, new = (judges.session(m.SerializeToString(), None) for m in (before, after))
     both = np.concatenate([feed["x"] for feed in feeds])
     found = new.run(None, {"x": both})[0]
     np.testing.assert_allclose(found, np.concatenate([old.run(None, dict(feed))[0] for feed in feeds], 2), rtol=1e-6)

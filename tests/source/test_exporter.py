@@ -8,7 +8,7 @@ import pytest
 
 from rewriter.core.framework.exporter import Exporter, detect, informed, matches
 from rewriter.core.graph.model import Model
-from rewriter.core.versions import Bounds, exactly
+from rewriter.core.language.header import Bounds, exactly
 
 
 def graph(producer: str = "", version: str = "", name: str = "g", node_name: str = "n", domain: str = "") -> gs.Graph:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.versions import Bounds, exactly, parse_versions, release
+from rewriter.core.language.header import Bounds, exactly, parse_versions, release
 
 
 def holds(spec: str, bounds: Bounds) -> list[bool | None]:

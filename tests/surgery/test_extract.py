@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from rewriter.core.graph.message_text import type_text
+from rewriter.core.graph.model_text import type_text
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.onnxfile.tensors import encode
 from rewriter.trust.check_record import audit

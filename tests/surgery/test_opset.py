@@ -16,13 +16,13 @@ from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import rewriter
-from rewriter.core.conditions.graph_functions import node_keeps_meaning
+from rewriter.core.conditions.context import node_keeps_meaning
 from rewriter.core.graph.model import Model
 from rewriter.core.language import schema
 from rewriter.core.language.meaning import CHANGES
 from rewriter.core.language.operator_traits import DRAWS
-from rewriter.trust.proof.models.output_agreement import Bound, differences
 from rewriter.trust.proof.oracles import newest_opset
+from rewriter.trust.proof.output_agreement import Bound, differences
 from rewriter.workbench.surgery.opset_conversion import conversions, convert_opset
 from tests.cli.call import Call
 from tests.surgery import texts

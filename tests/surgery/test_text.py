@@ -88,7 +88,7 @@ def test_the_largest_numbers_keep_their_bits(call: Call, tmp_path: Path, ending:
 
 def test_weights_that_stay_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rewriter.core.onnxfile.files.LARGE", 1000)
-    monkeypatch.setattr("rewriter.core.onnxfile.weights_apart.LEAST_FIELD", 64)
+    monkeypatch.setattr("rewriter.core.onnxfile.model_file.LEAST_FIELD", 64)
     model = awkward(tmp_path)
     for form in (TEXT, JSON):
         before, _ = read_form(model)

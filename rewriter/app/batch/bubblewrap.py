@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import IO, Any, TextIO
 
 import rewriter
+from rewriter.app.style import clean
 from rewriter.core.errors import RewriterError, reason
-from rewriter.core.resources import resource
-from rewriter.workbench.style import clean
+from rewriter.core.resources import own_folder, resource
 
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store"),
@@ -153,8 +153,6 @@ def _package_folders() -> Iterator[str]:
 
 def _cache() -> str | None:
     """The folder in which this program keeps files between calls. In the sandbox nothing is added to it."""
-    from rewriter.core.language.cache.store import own_folder
-
     folder = own_folder()
     return None if folder is None else str(folder)
 

@@ -19,7 +19,7 @@ from rewriter.app.batch.jobs import has_result
 from rewriter.app.batch.processes import Pool, in_order
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.core.errors import RewriterError, install
-from rewriter.core.isolation.signals import Interruption
+from rewriter.core.isolation.child import Interruption
 from rewriter.core.record import replace
 
 LARGEST = 32

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rewriter.app.batch.work import Job, Outcome, Planned, Reading, Work
 from rewriter.core.errors import RewriterError
-from rewriter.core.onnxfile.write import temporary_folder
+from rewriter.core.onnxfile.files import temporary_folder
 from rewriter.core.record import record, replace
 
 if TYPE_CHECKING:

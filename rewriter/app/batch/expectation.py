@@ -13,12 +13,10 @@ from pathlib import Path
 from rewriter.app.report.document import ExpectationRecord
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model, load
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.core.record import replace
-from rewriter.trust.proof.models.model_runs import CannotRun
-from rewriter.trust.proof.models.output_agreement import BOUND, OTHER_TENSOR, FrameworkOutputs
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.output_agreement import BOUND, OTHER_TENSOR, FrameworkOutputs
+from rewriter.trust.proof.validity import Candidate, CannotRun
 
 Repaired = Callable[[RuleSet], "tuple[Model | None, list[str]]"]
 """Reads the model anew and runs rules. Returns the result (None if no rule fired) and the codes of the rules that fired."""
@@ -119,7 +117,7 @@ class Expectation:
 
     def _first(self, right: Model) -> str:
         """The first tensor that differs from the tensor of a correct model, or the node that does not run."""
-        from rewriter.core.onnxfile.write import temporary_folder
+        from rewriter.core.onnxfile.files import temporary_folder
         from rewriter.trust.proof.layer_comparison import compare_models
 
         with temporary_folder() as folder:

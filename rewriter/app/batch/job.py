@@ -14,13 +14,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from rewriter.app.batch.urls import is_remote, is_url
-from rewriter.app.batch.work import Checking, Job, Notes, Outcome, Reading, Rewriting, Work, Writing
-from rewriter.core.collector import collect_between_models
+from rewriter.app.batch.work import Checking, Job, Notes, Outcome, Reading, Rewriting, Work, Writing, is_remote, is_url
 from rewriter.core.errors import RewriterError, reason
-from rewriter.core.isolation.budget import BeyondLimitsError, ClockError, allowed, undisturbed, within_limits
+from rewriter.core.isolation.budget import (
+    BeyondLimitsError,
+    ClockError,
+    allowed,
+    collect_between_models,
+    undisturbed,
+    within_limits,
+)
 from rewriter.core.log import RUN_FAILURE, Log, Profile, Verification, stage
-from rewriter.core.onnxfile.write import make_folder
+from rewriter.core.onnxfile.files import make_folder, temporary_folder
 from rewriter.core.record import record, replace
 
 if TYPE_CHECKING:
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
     from rewriter.core.language.rules import RuleSet
     from rewriter.core.matching.forecast import Forecast
     from rewriter.trust.plan_file import Chooser
-    from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, Verify
+    from rewriter.trust.proof.guard import Culprit, Replay, ReplayedRun, Variation, Verify
 
 
 def process(job: Job, work: Work) -> Outcome:
@@ -153,9 +158,7 @@ def _adopted(job: Job, target: str, work: Work, outcome: Outcome, stages: Stages
     """
     from filecmp import cmp
 
-    from rewriter.app.batch.file_records import copied_stamp
-    from rewriter.app.batch.journal import named_at_once
-    from rewriter.core.onnxfile.write import temporary_folder
+    from rewriter.app.batch.journal import copied_stamp, named_at_once
 
     with temporary_folder() as folder, named_at_once():
         scratch = str(folder / "model.onnx")
@@ -210,7 +213,7 @@ def _load(path: str, reading: Reading) -> Model:
 
 
 def _node_count(model: Model) -> int:
-    from rewriter.core.graph.scopes import node_count
+    from rewriter.core.graph.objects import node_count
 
     return node_count(model.graph)
 
@@ -259,9 +262,8 @@ def _refusal(model: Model, work: Work, outcome: Outcome, read: bytes | None, not
 
     A model without its weights is not checked, and a note says so: ONNX Runtime only seems to load it.
     """
-    from rewriter.trust.proof.models.model_runs import failure_in_check
-    from rewriter.trust.proof.models.validity import Candidate
-    from rewriter.trust.proof.onnx_runtime import MODERATE
+    from rewriter.trust.proof.judges import MODERATE
+    from rewriter.trust.proof.validity import Candidate, failure_in_check
 
     candidate = Candidate(model, read)
     if lost := candidate.lost_data():
@@ -313,7 +315,7 @@ def _subject(model: Model, path: str, work: Work, profile: Profile | None) -> Su
 def _note_subject(model: Model, subject: Subject, work: Work, outcome: Outcome) -> None:
     used = None if subject.source is None else subject.source.path
     if work.notes.stamped:
-        from rewriter.app.batch.file_records import file_stamp
+        from rewriter.app.batch.journal import file_stamp
         from rewriter.trust.source.find import find
 
         if used is not None:
@@ -329,16 +331,15 @@ def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast
     """Runs the rules on this model, which is edited. `forecast` is valid for a model that is as it was read."""
     from rewriter.core.conditions.recorded_graph import Knowledge
     from rewriter.core.engine.run import Hooks, run
-    from rewriter.core.graph.tidy import remove_dead_nodes
+    from rewriter.trust.proof.guard import ReplayedRun
     from rewriter.trust.proof.judges import has_kernel
-    from rewriter.trust.proof.models.guard import ReplayedRun
 
     rewriting, notes, profile = subject.work.rewriting, subject.work.notes, subject.profile
     if plan is not None and plan.firings == 0:
         return ReplayedRun(model, Log(notes=list(subject.messages)))
     chooser = _chooser(rewriting)
     with stage(profile, "tidy"):
-        dead = remove_dead_nodes(model.graph) if rewriting.tidy and (plan is None or plan.sweeps) else 0
+        dead = _swept(model) if rewriting.tidy and (plan is None or plan.sweeps) else 0
     log = run(
         model.graph,
         _rules_of(rewriting.rules, plan),
@@ -363,7 +364,7 @@ def _run(subject: Subject, model: Model, plan: Variation | None = None, forecast
     with stage(profile, "tidy"):
         tidied = _tidy(model, log, dead) if rewriting.tidy and (plan is None or plan.tidies) else dead
     if (log.changed or tidied) and model.training_info:
-        from rewriter.core.graph.tidy import drop_stale_training
+        from rewriter.core.graph.model import drop_stale_training
 
         log.notes += drop_stale_training(model.training_info, model.graph)
     return ReplayedRun(model, log, tidied)
@@ -406,9 +407,17 @@ def _chooser(rewriting: Rewriting) -> Chooser | Suppressor | None:
     return Suppressor(rewriting.suppress)
 
 
+def _swept(model: Model) -> int:
+    """Removes dead nodes, and returns how many there were."""
+    from rewriter.core.graph.tidy import remove_dead_nodes
+
+    return remove_dead_nodes(model.graph)
+
+
 def _tidy(model: Model, log: Log, dead: int) -> int:
     """Removes unused parts and notes how many, `dead` nodes before the run included."""
-    from rewriter.core.graph.tidy import named_by_training, tidy
+    from rewriter.core.graph.model import named_by_training
+    from rewriter.core.graph.tidy import tidy
 
     found = tidy(model.graph, named_by_training(model.training_info))
     nodes = dead + found.nodes
@@ -420,7 +429,7 @@ def _tidy(model: Model, log: Log, dead: int) -> int:
 
 def _guard(attempt: ReplayedRun, subject: Subject, *, runs_before: bool) -> ReplayedRun:
     """The largest part of a run that does not make the model worse."""
-    from rewriter.trust.proof.models.guard import guarded
+    from rewriter.trust.proof.guard import guarded
 
     again = partial(_run_again, subject)
     verify = _numbers(subject.work.checking, subject.work.rewriting.rules, again)
@@ -431,13 +440,13 @@ def _numbers(checking: Checking, rules: RuleSet, replay: Replay) -> Verify:
     """The comparison of outputs, if the work requires it. Its modules are imported only then."""
     verifier: Verify | None = None
     if checking.verify:
-        from rewriter.trust.proof.models.equivalence import Verifier
+        from rewriter.trust.proof.equivalence import Verifier
 
         verifier = Verifier(rules, replay, checking.inputs)
 
     def check(attempt: ReplayedRun, plan: Variation) -> Verification | Culprit | None:
         if any(firing.kind == "interface" for firing in attempt.log.firings):
-            from rewriter.trust.proof.models.batches import BatchCheck
+            from rewriter.trust.proof.batches import BatchCheck
 
             return BatchCheck(replay, verifier)(attempt, plan)
         return None if verifier is None else verifier(attempt, plan)
@@ -456,7 +465,7 @@ def _record(attempt: ReplayedRun, subject: Subject) -> None:
     """Writes the record of the run into the model, with `--stamp`."""
     work = subject.work
     if work.writing.stamp:
-        from rewriter.trust.proof.models.guard import TIDYING
+        from rewriter.trust.proof.guard import TIDYING
         from rewriter.trust.stamp import stamp
 
         with stage(subject.profile, "stamp"):
@@ -504,7 +513,7 @@ def _write(job: Job, target: str, work: Work, outcome: Outcome, result: Product,
         with stage(outcome.profile, "save"), undisturbed():
             write_result(job, work, outcome, data if outcome.changed and data is not None else outlook.read[0])
     elif work.notes.diff and outcome.changed:
-        from rewriter.core.onnxfile.read import read_model_file
+        from rewriter.core.onnxfile.model_file import read_model_file
         from rewriter.trust.difference import compare
 
         make_folder(Path(target).parent)
@@ -535,6 +544,6 @@ def _note_files(
 ) -> None:
     """Notes the files that a model was read from or written to, if the work requires it and they are not noted yet."""
     if work.notes.stamped and (role == "output" or not outcome.stamps):
-        from rewriter.app.batch.file_records import stamps_of
+        from rewriter.app.batch.journal import stamps_of
 
         outcome.stamps.extend(stamps_of(role, path, model, read))

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewriter.app.batch.urls import STDIN, STDOUT, called, is_remote, is_url
-from rewriter.app.batch.work import Job
+from rewriter.app.batch.work import STDIN, STDOUT, Job, called, is_remote, is_url
 from rewriter.core.errors import RewriterError
 from rewriter.core.record import record
 

@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from rewriter import __version__
-from rewriter.app.batch.file_records import file_records
-from rewriter.app.batch.journal import Entry, stamps_in
+from rewriter.app.batch.journal import Entry, file_records, stamps_in
 from rewriter.app.batch.processes import Spool
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.app.report.document import (
@@ -29,8 +28,7 @@ from rewriter.core.log import Log, RolledBack, Skipped, Verification
 from rewriter.core.record import names
 
 if TYPE_CHECKING:
-    from rewriter.core.language.rule import Rule
-    from rewriter.core.language.rules import RuleSet
+    from rewriter.core.language.rules import Rule, RuleSet
     from rewriter.rule_tools.symptoms import Answer, Symptoms
 
 Command = Literal["fix", "check", "optimize"]
@@ -90,7 +88,7 @@ def _is_meant(rule: Rule, exporter: str) -> bool:
 
 def _is_about(rule: Rule, operators: Collection[str]) -> bool:
     """Whether a pattern has one of these operators, or any. True if no operator is named, and for rules about the model."""
-    from rewriter.core.language.walk import pattern_nodes
+    from rewriter.core.language.ast import pattern_nodes
 
     nodes = [node for form in rule.variants for node in pattern_nodes(form.ast.match)]
     return not operators or not nodes or any(op.param or op.is_any or op.name in operators for node in nodes for op in node.ops)

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rewriter import __version__
-from rewriter.app.batch.urls import is_url
-from rewriter.app.batch.work import Outcome, Reading, Rewriting, Work
+from rewriter.app.batch.work import Outcome, Reading, Rewriting, Work, is_url
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.record import replace

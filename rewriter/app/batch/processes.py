@@ -16,7 +16,7 @@ from rewriter.app.batch.journal import GroupCommit
 from rewriter.app.batch.work import Job, Outcome, Work
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.isolation.budget import limit_processor
-from rewriter.core.isolation.signals import Interruption
+from rewriter.core.isolation.child import Interruption
 from rewriter.core.record import field, record, replace
 
 if TYPE_CHECKING:

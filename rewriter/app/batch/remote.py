@@ -17,8 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from rewriter.app.batch.journal import named_at_once
-from rewriter.app.batch.urls import STDIN, is_remote, is_url, with_names
-from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.app.batch.work import STDIN, Job, Outcome, Work, is_remote, is_url, with_names
 from rewriter.core.errors import RewriterError, install
 from rewriter.core.record import replace
 from rewriter.trust.source.find import FIXED
@@ -78,7 +77,7 @@ def download(url: str, folder: Path, *, source: str) -> Path:
 def _locations(path: Path) -> list[str]:
     """Files with weights in or below the folder of a model; none if the model cannot be read."""
     from rewriter.core.onnxfile import external_data
-    from rewriter.core.onnxfile.read import read_model_file
+    from rewriter.core.onnxfile.model_file import read_model_file
 
     found = set()
     try:

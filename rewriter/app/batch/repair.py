@@ -19,14 +19,12 @@ from rewriter.app.chosen_rules import Rules, Texts, chosen_rules
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import run_on_graph
-from rewriter.core.errors import RewriterError, for_python
+from rewriter.core.errors import RewriterError, counted, for_python
 from rewriter.core.graph.any_model import AnyModel, StrPath, as_file
 from rewriter.core.graph.model import Model, load
 from rewriter.core.isolation.budget import Budget, budgeted
 from rewriter.core.log import Blocked, Firing, Log, RolledBack, Verification
-from rewriter.trust.proof.judges import has_kernel
-from rewriter.trust.proof.onnx_runtime import installed
-from rewriter.workbench.style import counted
+from rewriter.trust.proof.judges import has_kernel, installed
 
 WHETHER = ("no", "auto", "yes")
 

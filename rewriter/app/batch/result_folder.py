@@ -17,18 +17,27 @@ from pathlib import Path
 from typing import Literal
 
 from rewriter import __version__
-from rewriter.app.batch.file_records import FileStamp, data_stamp, file_stamp, stat_of
-from rewriter.app.batch.journal import ENDING, Entry, Journal, entry_of, key_of, recipe, stamps_in
+from rewriter.app.batch.journal import (
+    ENDING,
+    Entry,
+    Journal,
+    data_stamp,
+    entry_of,
+    file_stamp,
+    key_of,
+    recipe,
+    stamps_in,
+    stat_of,
+)
 from rewriter.app.batch.outcome_records import Command, earlier_record, status
-from rewriter.app.batch.urls import is_url
-from rewriter.app.batch.work import Job, Outcome, Work
+from rewriter.app.batch.work import FileStamp, Job, Outcome, Work, is_url
 from rewriter.app.report.document import ModelRecord, Report
 from rewriter.app.report.formats import ENDINGS, form_of, pieces_of
+from rewriter.app.style import clean
 from rewriter.core.errors import RewriterError
-from rewriter.core.onnxfile.write import NewFile, make_folder, write_file
+from rewriter.core.onnxfile.files import NewFile, make_folder, write_file
 from rewriter.core.record import replace
 from rewriter.trust.source.find import find
-from rewriter.workbench.style import clean
 
 Limits = Mapping[str, float | None]
 

@@ -12,7 +12,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewriter.core.collector import collector_off
 from rewriter.core.errors import RewriterError
 from rewriter.core.framework.exporter import (
     LISTING_EXPORTERS,
@@ -23,17 +22,19 @@ from rewriter.core.framework.exporter import (
     suited,
     version_bounds,
 )
-from rewriter.core.language.cache.operator_table import operator_table
+from rewriter.core.isolation.budget import collector_off
+from rewriter.core.isolation.child import NoAnswer
+from rewriter.core.language.header import Bounds
+from rewriter.core.language.schema import operator_table
 from rewriter.core.log import Log
 from rewriter.core.matching.forecast import Forecast
 from rewriter.core.onnxfile import files, wire
 from rewriter.core.onnxfile.census import Body, Census
+from rewriter.core.onnxfile.files import make_folder, transfer, write_file
 from rewriter.core.onnxfile.take_census import MalformedError, take_census
 from rewriter.core.onnxfile.wire import LENGTH_DELIMITED, Pieces, Source, Walk, fields
-from rewriter.core.onnxfile.write import make_folder, transfer, write_file
 from rewriter.core.record import record, replace
-from rewriter.core.versions import Bounds
-from rewriter.trust.proof import judges, onnx_runtime
+from rewriter.trust.proof import judges
 from rewriter.trust.source.find import find, missing_source
 
 if TYPE_CHECKING:
@@ -173,12 +174,12 @@ def _is_checked(work: Work, verdict: Verdict, census: Census, data: bytes, size:
     if census.refers:
         return False
     if size >= files.LARGE:
-        return work.checking.moderate and size > onnx_runtime.MODERATE
+        return work.checking.moderate and size > judges.MODERATE
     if census.functions and _expands(census):
         return False
     try:
         session = judges.Session(data, None)
-    except (judges.RefusedError, judges.NoAnswer):
+    except (judges.RefusedError, NoAnswer):
         return False
     if work.runs_models and _fails(session, data):
         return False
@@ -191,7 +192,7 @@ def _fails(session: judges.Session, data: bytes) -> bool:
     """Whether a small model fails on generated inputs. The ordinary way then finds the reason."""
     import onnx
 
-    from rewriter.trust.proof.models.model_runs import run_failure
+    from rewriter.trust.proof.validity import run_failure
 
     return run_failure(session, onnx.ModelProto.FromString(data)) is not None
 
@@ -199,7 +200,7 @@ def _fails(session: judges.Session, data: bytes) -> bool:
 def _expands(census: Census) -> bool:
     """Whether its functions expand to too many nodes for a check."""
     bodies = {key: list(_operators(body)) for key, body in census.functions.items()}
-    from rewriter.core.onnxfile.expansion import MOST, expanded
+    from rewriter.core.onnxfile.part import MOST, expanded
 
     return expanded(bodies, _operators(census.graph)) > MOST
 
@@ -258,7 +259,7 @@ def copy(job: Job, work: Work, outcome: Outcome, data: bytes | None, status: os.
     Raises:
         RewriterError: the target may not be replaced or written, or the file was changed meanwhile.
     """
-    from rewriter.app.batch.file_records import copied_stamp, file_stamp, read_stamp
+    from rewriter.app.batch.journal import copied_stamp, file_stamp, read_stamp
 
     assert job.target is not None
     if data is not None:

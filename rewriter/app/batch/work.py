@@ -1,8 +1,10 @@
-"""The work on models and its outcomes: records that worker processes receive and return."""
+"""The work on models and its outcomes: records that worker processes receive and return; and which paths are no files of this
+machine. Every command imports this module; few commands need `remote`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from rewriter.core.engine.limits import Limits
@@ -10,15 +12,43 @@ from rewriter.core.log import Log, Profile
 from rewriter.core.record import field, record, replace
 
 if TYPE_CHECKING:
-    from rewriter.app.batch.file_records import FileStamp
     from rewriter.app.configuration import Suppression
     from rewriter.app.report.document import ExpectationRecord
-    from rewriter.core.engine.firing import Coverage
+    from rewriter.core.engine.attempt import Coverage
     from rewriter.core.engine.firing_audit import FiringAudit
     from rewriter.core.language.rules import RuleSet
     from rewriter.trust.consumers.consumer_verdict import Consumer, Verdict
     from rewriter.trust.difference import Difference
     from rewriter.trust.plan_file import Proposal
+
+
+STDIN = "-"
+STDOUT = "-"
+
+_NAMES: dict[str, str] = {}
+"""The names that users know for downloaded files."""
+
+
+def is_url(path: str | None) -> bool:
+    """Whether a path is a URL, as s3://bucket/net.onnx or zip://net.onnx::https://example.org/models.zip."""
+    return path is not None and "://" in path
+
+
+def is_remote(path: str | None) -> bool:
+    """Whether a path is no file, so that the model has to be transferred: a URL, or the standard input."""
+    return path == STDIN or is_url(path)
+
+
+def called(path: str, name: str) -> None:
+    """Remembers the name that users know for a file."""
+    _NAMES[path] = name
+
+
+def with_names(text: str, names: Mapping[str, str] = _NAMES) -> str:
+    """A text with the names that users know in place of the paths of downloaded files."""
+    for path, name in names.items():
+        text = text.replace(path, name)
+    return text
 
 
 @record(frozen=True, slots=True)
@@ -193,6 +223,29 @@ class Work:
     def everywhere(self, change: Callable[[Work], Work]) -> Work:
         """The work with the same change in itself and in its variants."""
         return replace(change(self), variants=tuple(map(change, self.variants)))
+
+
+Stat = tuple[int, int, int, int]
+"""Size, times of change of the content and of the file, in nanoseconds, and number of the file on its disk."""
+
+StampRole = Literal["input", "input data", "source", "beside", "output", "output data"]
+
+
+@record(frozen=True, slots=True)
+class FileStamp:
+    """A file as it was when a job read or wrote it.
+
+    Attributes:
+        role: as in reports; "beside" is a framework's file that was found and not used.
+        path: as in the call; of data, as the model refers to it.
+        sha256: None if the file cannot be read, or is data of more than 1 GiB; then size and times are compared.
+        stat: taken before the file was read; None if it is not available.
+    """
+
+    role: StampRole
+    path: str
+    sha256: str | None
+    stat: Stat | None
 
 
 @record(slots=True)

@@ -10,23 +10,22 @@ import argparse
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rewriter.app.cli.program import COMMANDS, make_parser
+from rewriter.app.cli.options import COMMANDS_BY_NAME
 
 Completer = Callable[..., Iterable[str]]
 
 
-def complete() -> None:
-    """Answers the shell and ends the process. Without argcomplete it does nothing."""
+def complete(parser: argparse.ArgumentParser, commands: Iterable[argparse.ArgumentParser]) -> None:
+    """Answers the shell and ends the process; without argcomplete, does nothing. `commands` are the parsers inside `parser`."""
     try:
         import argcomplete
     except ImportError:
         return
-    parser = make_parser()
-    for command in parser.commands.choices.values():
+    for command in commands:
         for action in command._actions:
             kind = getattr(action, "shell_words", None)
             if kind is not None:
-                action.completer = COMPLETERS[kind]
+                action.completer = COMPLETERS[kind]  # type: ignore[attr-defined]
     argcomplete.autocomplete(parser)
 
 
@@ -36,7 +35,7 @@ def _continued(prefix: str, words: Iterable[str]) -> list[str]:
 
 
 def _one_code(prefix: str, **_: Any) -> list[str]:
-    from rewriter.app.cli.selection import read_rules
+    from rewriter.app.cli.settings import read_rules
 
     return _continued(prefix, [rule.code for rule in read_rules(None)])
 
@@ -52,7 +51,7 @@ def _codes(prefix: str, **_: Any) -> list[str]:
 
 
 def _targets(prefix: str, **_: Any) -> list[str]:
-    from rewriter.app.cli.selection import read_rules
+    from rewriter.app.cli.settings import read_rules
 
     return _last_entry(prefix, sorted({target for rule in read_rules(None) for target in rule.targets}))
 
@@ -68,7 +67,7 @@ def _nodes(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     from pathlib import Path
 
     from rewriter.core.errors import RewriterError
-    from rewriter.core.onnxfile.read import read_model_file
+    from rewriter.core.onnxfile.model_file import read_model_file
     from rewriter.core.onnxfile.tensors import text
 
     try:
@@ -79,7 +78,7 @@ def _nodes(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
 
 
 def _words(prefix: str, **_: Any) -> list[str]:
-    commands = [command for command in COMMANDS if command.startswith(prefix)]
+    commands = [command for command in COMMANDS_BY_NAME if command.startswith(prefix)]
     return [*commands, *_one_code(prefix), *(_messages(prefix) if prefix else ())]
 
 

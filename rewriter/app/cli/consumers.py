@@ -7,12 +7,12 @@ import argparse
 from rewriter.app.batch.work import Planned
 from rewriter.app.cli.options import SHIPPED
 from rewriter.app.cli.output import print_message
-from rewriter.app.cli.selection import choose, codes, load, target_names
+from rewriter.app.cli.settings import choose, codes, load, target_names
+from rewriter.app.style import clean
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
 from rewriter.trust.consumers.consumer_verdict import Consumer
 from rewriter.trust.consumers.target_recipes import Recipe, recipes_of
-from rewriter.workbench.style import clean
 
 
 class Asking:

@@ -1,6 +1,6 @@
 """Every option once, by its name, and the classes that declare a command.
 
-A command in `commands` names the options that it has. `program` makes its parser of the names, `completion` the
+A command in `commands` names the options that it has. `main` makes its parser of the names, `completion` the
 words that a shell offers, and the pages of the commands are made of the parsers. To add an option, write a row of `OPTIONS`.
 """
 
@@ -601,7 +601,7 @@ def runtime_choice(choice: str) -> str:
     Raises:
         RewriterError: `--runtime yes` requires it, and it is not installed.
     """
-    from rewriter.trust.proof.onnx_runtime import installed
+    from rewriter.trust.proof.judges import installed
 
     if choice == "yes" and not installed():
         raise RewriterError(f"--runtime needs ONNX Runtime; install it with: {install('verify')}")

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
+from rewriter.app.style import Style, fold
 from rewriter.core.errors import RewriterError
-from rewriter.workbench.style import Style, fold
 
 if TYPE_CHECKING:
     from argparse import Namespace

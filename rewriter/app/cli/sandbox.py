@@ -17,12 +17,12 @@ from pathlib import Path
 
 from rewriter.app.batch.bubblewrap import Sandbox, SandboxedProcess
 from rewriter.app.batch.result_folder import journal_of, report_in, result_in
-from rewriter.app.batch.urls import STDOUT, is_remote, is_url
+from rewriter.app.batch.work import STDOUT, is_remote, is_url
 from rewriter.app.cli.output import check_stdout
 from rewriter.app.configuration import rule_paths
+from rewriter.app.style import clean
 from rewriter.core.errors import RewriterError, reason
-from rewriter.core.onnxfile.write import ENDING, check_target, make_folder, temporary_folder, transfer, write_file
-from rewriter.workbench.style import clean
+from rewriter.core.onnxfile.files import ENDING, check_target, make_folder, temporary_folder, transfer, write_file
 
 
 def run(args: argparse.Namespace, words: Sequence[str]) -> int:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.functions import FUNCTIONS
 from rewriter.core.language.header import KINDS
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.language.syntax.words import CONTEXTUAL, KEYWORDS, PARTS
 from rewriter.core.record import record
 

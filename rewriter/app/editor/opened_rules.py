@@ -12,13 +12,12 @@ from typing import Literal
 from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast
 from rewriter.core.language.diagnostics import Diagnostic, SourceText
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.functions import FUNCTIONS
 from rewriter.core.language.header import EVIDENCE, KINDS, PHASES, SEVERITIES
 from rewriter.core.language.parse import parse
-from rewriter.core.language.rule import Rule
 from rewriter.core.language.rule_files import NAME, SharedDefines
-from rewriter.core.language.schema import Operator, history, latest_opset, operators, registered
+from rewriter.core.language.rules import Rule
+from rewriter.core.language.schema import DTYPES, Operator, history, latest_opset, operators, registered
 from rewriter.core.language.syntax.words import PARTS, STATEMENTS
 from rewriter.core.record import record
 from rewriter.rule_tools.checks.check import check

@@ -13,7 +13,8 @@ from pygls.lsp.server import LanguageServer
 from rewriter import __version__
 from rewriter.app.editor.opened_rules import OpenedRules, find_rule, hover, proposals
 from rewriter.app.report.why_lines import miss_lines
-from rewriter.core.errors import RewriterError
+from rewriter.app.style import Style
+from rewriter.core.errors import RewriterError, counted
 from rewriter.core.isolation import budget
 from rewriter.core.isolation.budget import Budget, budgeted
 from rewriter.core.language.ast import Span
@@ -21,7 +22,6 @@ from rewriter.core.language.diagnostics import Diagnostic, Related, RuleFileErro
 from rewriter.core.language.rule_files import NAME, read_rule_file
 from rewriter.rule_tools.format import format_text
 from rewriter.trust.rule_tests import TestResult, inline_tests, limited_results
-from rewriter.workbench.style import Style, counted
 
 TEST, VERIFY = "rewriter.test", "rewriter.verify"
 """Commands. The arguments of both are the URI of a file and the code of a rule; `TEST` also has the line of a test."""

@@ -9,9 +9,10 @@ from functools import partial
 from typing import Any
 
 from rewriter.app.report.printout import Printout
+from rewriter.app.style import Style, clean
+from rewriter.core.errors import counted
 from rewriter.trust.difference import Difference
 from rewriter.trust.proof.layer_comparison import Comparison, First, LayerDifference, Maker
-from rewriter.workbench.style import Style, clean, counted
 
 _TITLES = {
     "model": "model",

@@ -13,9 +13,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from rewriter.app.style import clean
+from rewriter.core.errors import counted
 from rewriter.core.log import Blocked, Change, Firing, Judged, Question, RolledBack, Stop, Suppressed, Verification
 from rewriter.core.record import field, record
-from rewriter.workbench.style import clean, counted
 
 if TYPE_CHECKING:
     from rewriter.trust.consumers.consumer_verdict import Verdict

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
+from rewriter.app.style import clean
 from rewriter.core.errors import RewriterError
 from rewriter.core.log import Box, Port, Role, Snapshot, View
 from rewriter.core.record import field, record
-from rewriter.workbench.style import clean
 
 Sort = Literal["node", "input", "output", "outer", "more"]
 Mark = Literal["", "-", "+"]

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
+from rewriter.app.style import Style
 from rewriter.core.record import record, replace
-from rewriter.workbench.style import Style
 
 if TYPE_CHECKING:
     from rewriter.app.report.document import Report

@@ -39,8 +39,9 @@ from rewriter.app.report.document import (
 )
 from rewriter.app.report.drawing import pair
 from rewriter.app.report.svg import LEAST, panel
+from rewriter.app.style import clean
+from rewriter.core.errors import counted
 from rewriter.core.log import Change, Condition, Firing, Snapshot, Weight
-from rewriter.workbench.style import clean, counted
 
 # The styles of the HTML report, with the colours of the pictures, and its one script, the filter.
 

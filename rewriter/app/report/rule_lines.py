@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rewriter.app.style import Style, clean
+from rewriter.core.errors import counted
 from rewriter.core.language.ast import Evidence, OpsetRange
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.rule_tools.load_rules import called_defines
-from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
     from rewriter.core.language.diagnostics import Diagnostic, SourceText

@@ -8,11 +8,12 @@ from typing import Any
 
 from rewriter.app.report.comparison_lines import comparison_lines
 from rewriter.app.report.printout import Printout
+from rewriter.app.style import Style, clean
+from rewriter.core.errors import counted
 from rewriter.core.log import Firing
 from rewriter.trust.check_record import Audit, Mark
-from rewriter.trust.proof.models.benchmark import SingleRun, Timing, described
+from rewriter.trust.proof.benchmark import SingleRun, Timing, described
 from rewriter.trust.stamp import RecordedRun
-from rewriter.workbench.style import Style, clean, counted
 
 _OPERATORS = 8  # that a summary of times lists
 

@@ -8,8 +8,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from rewriter.app.report.printout import Printout
+from rewriter.app.style import Style, clean
+from rewriter.core.errors import counted
 from rewriter.core.record import as_dict, replace
-from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
     from rewriter.workbench.inspect.model_stats import Cost, ModelStats, WeightStats

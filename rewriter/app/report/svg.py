@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from xml.sax.saxutils import escape
 
 from rewriter.app.report.drawing import MARKS, Drawing, Frame, Layout, Route, Shape, draw, pair, plan
+from rewriter.app.style import clean
 from rewriter.core.log import Role, Snapshot, View
-from rewriter.workbench.style import clean
 
 MARGIN = 18.0
 HEAD = 64.0

@@ -18,9 +18,10 @@ from rewriter.app.report.document import (
     place_texts,
     rolled_place,
 )
+from rewriter.app.style import Style, clean
+from rewriter.core.errors import counted
 from rewriter.core.log import RUN, RUN_FAILURE, STAGES, Blocked, Log, Profile
 from rewriter.core.record import replace
-from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
     from rewriter.trust.consumers.consumer_verdict import State, Verdict

@@ -26,9 +26,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from rewriter.app.report.printout import Printout
+from rewriter.app.style import Style, clean
+from rewriter.core.errors import counted
 from rewriter.core.record import as_dict
 from rewriter.rule_tools.explain.places import Explanation, FirstNo, RuleAnswer
-from rewriter.workbench.style import Style, clean, counted
 
 _VERDICTS = {
     "place": "not a place for this rule",

@@ -1,4 +1,4 @@
-"""A model as far as its census describes it: the world of conditions before any graph is built (see `world`).
+"""A model as far as its census describes it: the world of conditions before any graph is built (see `evaluate`).
 
 A node is known by its kind, a tensor by the set of element types and by the rank that it can have. If a condition needs types
 or ranks that have not been followed yet, this is noted: only then is it worth the time to follow them.
@@ -10,14 +10,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from functools import cache, cached_property
 from typing import Any
 
-from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
+from rewriter.core.conditions.evaluate import BODIES, Bindings, Implementation, evaluate, holds, prepared
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, DType, Failure, OneOf, SomeOf, Stranger
-from rewriter.core.conditions.world import BODIES, Implementation, prepared
 from rewriter.core.language import ast, schema
-from rewriter.core.language.cache.operator_table import ANY, Form, Table, begun, form_at, union
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.functions import FUNCTIONS as DECLARED
 from rewriter.core.language.operator_traits import BROADCAST_ALL, BROADCAST_LAST, OLD_KERNELS, SETTLED
+from rewriter.core.language.schema import ANY, DTYPES, Form, Table, begun, form_at, union
 from rewriter.core.onnxfile.census import OPAQUE, VECTOR, Body, Census, NodeKind
 from rewriter.core.record import field, record
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Any, Final
 
-from rewriter.core.language.dtypes import DTYPE_NAMES
+from rewriter.core.language.schema import DTYPE_NAMES
 
 INT64 = range(-(1 << 63), 1 << 63)
 LIST_LIMIT: Final = 1 << 16  # items of a list

@@ -14,10 +14,9 @@ from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol
 from rewriter.core.errors import printable
 from rewriter.core.language import ast
-from rewriter.core.language.dtypes import DTYPES
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.schema import qualified
-from rewriter.core.language.walk import walk
+from rewriter.core.language.ast import walk
+from rewriter.core.language.rules import Rule
+from rewriter.core.language.schema import DTYPES, qualified
 from rewriter.core.record import record
 
 # The texts for tensors and values in explanations: a tensor with its producer, a value with its relevant part.

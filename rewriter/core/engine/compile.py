@@ -17,11 +17,9 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.gs_lists import reading
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.language import ast
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, compile_pattern, specificity
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
-from rewriter.core.language.schema import normal
+from rewriter.core.language.rules import Rule, RuleSet
+from rewriter.core.language.schema import DTYPES, normal
 from rewriter.core.matching.pattern_program import EarlyReject, Program
 from rewriter.core.matching.requirements import Inventory, Needs, needs
 from rewriter.core.record import field, record

@@ -16,15 +16,15 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings
 from rewriter.core.conditions.witnessed import Witnessed
+from rewriter.core.engine.attempt import Fired, Noted, Tracer
 from rewriter.core.engine.compile import CompiledRule
-from rewriter.core.engine.firing import Fired, Noted, Tracer
 from rewriter.core.errors import RewriterError, printable
 from rewriter.core.facts.derive import constant_node_array
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.edits import Edits, NodeState, state_of
-from rewriter.core.graph.index import GraphIndex, operator_key
-from rewriter.core.graph.message_text import attribute_texts, constant_text, node_text, type_words
-from rewriter.core.graph.scopes import Scope
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.model_text import attribute_texts, constant_text, node_text, type_words
+from rewriter.core.graph.objects import Scope, operator_key
 from rewriter.core.graph.values import constant_array
 from rewriter.core.log import Box, Port, Role, Snapshot, View, Weight
 from rewriter.core.onnxfile.tensors import dtype_number

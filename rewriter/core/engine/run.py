@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_graphsurgeon as gs
 
-from rewriter.core.collector import collector_off
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings
 from rewriter.core.conditions.recorded_graph import NOTHING_KNOWN, Knowledge
-from rewriter.core.engine.attempt import Attempt
+from rewriter.core.engine.attempt import Attempt, Coverage, Fired, Tracer
 from rewriter.core.engine.compile import CompiledRule
-from rewriter.core.engine.firing import Fired, Tracer
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.phases import Permit, Run
 from rewriter.core.errors import RewriterError
@@ -22,12 +20,12 @@ from rewriter.core.facts.derive import Fact
 from rewriter.core.facts.facts import Facts
 from rewriter.core.framework.exporter import exporter_of, suited
 from rewriter.core.graph.index import GraphIndex
+from rewriter.core.isolation.budget import collector_off
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Firing, Log, Profile, Question, stage
 from rewriter.core.record import record, replace
 
 if TYPE_CHECKING:
-    from rewriter.core.engine.firing import Coverage
     from rewriter.core.engine.firing_audit import Auditor, FiringAudit
     from rewriter.core.matching.forecast import Forecast
 

@@ -17,8 +17,8 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.facts import shape_values as sv
-from rewriter.core.facts.shape_values import FLOATS, INTEGERS, LONGEST, NodeFacts, ShapeValue, fit, followed, vector
+from rewriter.core.facts import shape_rules as sv
+from rewriter.core.facts.shape_rules import FLOATS, INTEGERS, LONGEST, NodeFacts, ShapeValue, fit, followed, vector
 from rewriter.core.graph.values import constant_array
 from rewriter.core.language.operator_traits import traits
 from rewriter.core.onnxfile.tensors import Dim, TensorType, count, numpy_dtype

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rewriter.core.language.cache.operator_table import ANY, bits_of
 from rewriter.core.language.operator_traits import BODIES, BROADCAST_ALL, SAME_RANK, TYPED, pick, traits
+from rewriter.core.language.schema import ANY, bits_of
 from rewriter.core.onnxfile.census import OPAQUE, VECTOR, Body, Census, NodeKind
 
 # Which element types the operands of each kind of node can have, followed through a census from the inputs on.
@@ -44,7 +44,7 @@ def follow_types(census: Census, table: Mapping[str, Any]) -> bool:
     the result is invalid.
 
     Args:
-        table: of `language.cache.operator_table`.
+        table: of `language.schema.operator_table`.
     """
     columns = census.graph.columns
     if columns is not None and len(columns) >= LONG and census.graph.orderly and not census.functions:

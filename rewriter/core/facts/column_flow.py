@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rewriter.core.language.cache.operator_table import ANY, bits_of
+from rewriter.core.language.schema import ANY, bits_of
 from rewriter.core.onnxfile.census import Body, NodeKind
 from rewriter.core.onnxfile.columns import Column, Columns, IntArray, Links, distinct, number_of
 

@@ -15,7 +15,7 @@ import onnx_graphsurgeon as gs
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.array_functions import fold, foldable, output_values
 from rewriter.core.facts.infer import MOST_DATA, output_types
-from rewriter.core.facts.shape_values import INTEGERS, NodeFacts, ShapeValue, followed, of_array
+from rewriter.core.facts.shape_rules import INTEGERS, NodeFacts, ShapeValue, followed, of_array
 from rewriter.core.graph.objects import Node
 from rewriter.core.graph.values import Constant, Variable, constant_array, declared, elem_type, static_shape
 from rewriter.core.onnxfile.tensors import (

@@ -38,9 +38,9 @@ from rewriter.core.facts.derive import (
     remember_look,
     uncontested,
 )
-from rewriter.core.facts.shape_values import ShapeValue, join_values
+from rewriter.core.facts.shape_rules import ShapeValue, join_values
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.scopes import Scope, bodies
+from rewriter.core.graph.objects import Scope, bodies
 from rewriter.core.graph.values import constant_array
 from rewriter.core.language.operator_traits import BODIES
 from rewriter.core.onnxfile.tensors import UNKNOWN_TYPE, Dim, TensorType, join, refine

@@ -21,8 +21,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.facts.shape_rules import RULES, output_shape
-from rewriter.core.facts.shape_values import NodeFacts, add, divide_exactly, multiply
+from rewriter.core.facts.shape_rules import RULES, NodeFacts, add, divide_exactly, multiply, output_shape
 from rewriter.core.graph.attributes import AttributeWriter
 from rewriter.core.language.operator_traits import pick, traits
 from rewriter.core.language.schema import registered, registered_at

@@ -12,7 +12,7 @@ from rewriter.core.facts.facts import Facts
 from rewriter.core.facts.infer import plain_attributes
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.scopes import Scope
+from rewriter.core.graph.objects import Scope
 from rewriter.core.onnxfile.part import Whole
 from rewriter.core.onnxfile.tensors import TensorType, encode, refine
 

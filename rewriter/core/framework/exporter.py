@@ -19,11 +19,10 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.header import UNBOUNDED, Bounds, Release, exactly, parse_versions, release
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.core.log import Skipped
 from rewriter.core.record import record, replace
-from rewriter.core.versions import UNBOUNDED, Bounds, Release, exactly, parse_versions, release
 
 if TYPE_CHECKING:
     import onnx_graphsurgeon as gs

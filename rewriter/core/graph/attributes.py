@@ -1,16 +1,19 @@
-"""Attributes of nodes: from their messages to the values that graphsurgeon uses, and back only if a value changed.
+"""Attributes and texts of nodes: from their messages to the values that graphsurgeon uses, and back only if a value changed.
 
 Values are int, float, str, lists of them, `Constant` for a tensor, a graph for a subgraph, `gs.Node.AttributeRef` for a
 reference to an attribute of the enclosing function. A string that is not UTF-8 is bytes. Values that graphsurgeon does not
 support (types, sparse tensors, lists of tensors or graphs, kinds of the future) are copies of their `onnx.AttributeProto`.
+
+The texts of a node, its doc_string and metadata_props, are in its message, which is never changed. If a node got other texts,
+the node itself keeps them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -18,8 +21,7 @@ import onnx_graphsurgeon as gs
 from onnx_graphsurgeon.util import misc
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.graph.save_values import tensor_message
-from rewriter.core.graph.values import loaded_constant
+from rewriter.core.graph.values import loaded_constant, tensor_message
 from rewriter.core.onnxfile.tensors import dtype_number, text, text_or_bytes
 
 A = onnx.AttributeProto
@@ -258,3 +260,45 @@ def schema_type(op: str, domain: str, attribute: str) -> int:
         return int(A.UNDEFINED)
     known = schema.attributes.get(attribute)
     return int(A.UNDEFINED) if known is None else int(known.type)  # type: ignore[call-overload]
+
+
+HISTORY = "rewriter.history"
+"""Of the model's metadata_props: the runs that changed it (`rewriter.trust.stamp`)."""
+
+RULES = "rewriter.rules"
+"""Of a node's metadata_props: the rules that made or changed it, separated by spaces."""
+
+
+class NodeTexts(NamedTuple):
+    doc_string: str
+    metadata: Mapping[str, str]
+
+
+def node_texts(node: gs.Node) -> NodeTexts:
+    """The texts of a node; all are empty if the node is not of this package."""
+    changed: NodeTexts | None = getattr(node, "texts", None)
+    proto: onnx.NodeProto | None = getattr(node, "proto", None)
+    if changed is not None or proto is None:
+        return changed or NodeTexts("", {})
+    return NodeTexts(text(proto.doc_string), {text(entry.key): text(entry.value) for entry in proto.metadata_props})
+
+
+def write_texts(message: onnx.NodeProto, texts: NodeTexts) -> None:
+    """Puts texts into a message, which is edited; entries of the metadata keep their order."""
+    message.ClearField("doc_string")
+    if texts.doc_string:
+        message.doc_string = texts.doc_string
+    message.ClearField("metadata_props")
+    message.metadata_props.extend(onnx.StringStringEntryProto(key=key, value=value) for key, value in texts.metadata.items())
+
+
+def rename_sharded(message: onnx.NodeProto, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Edits the device settings of a message: they get the names that the operands and results are going to have."""
+    names: dict[str, str] = {}
+    for before, now in ((message.input, inputs), (message.output, outputs)):
+        if len(before) == len(now):
+            names.update(zip(reversed(before), reversed(now), strict=True))  # of a tensor read twice the first place counts
+    for device in message.device_configurations:
+        for spec in device.sharding_spec:
+            if spec.tensor_name and names.get(spec.tensor_name):
+                spec.tensor_name = names[spec.tensor_name]

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import onnx_graphsurgeon as gs
 
+from rewriter.core.graph.attributes import NodeTexts
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.metadata import NodeTexts
-from rewriter.core.graph.objects import Node
-from rewriter.core.graph.scopes import Scope
+from rewriter.core.graph.objects import Node, Scope
 
 # A node as it was at some moment.
 #

@@ -15,13 +15,13 @@ import onnx
 import onnx_graphsurgeon as gs
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from rewriter.core.collector import collector_off
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.attributes import read_attributes
 from rewriter.core.graph.gs_lists import tie_all
 from rewriter.core.graph.objects import Function, Graph, Node, Origin, loaded_nodes
 from rewriter.core.graph.values import Constant, Variable, loaded_constant, new_variable, new_variables
-from rewriter.core.onnxfile.node_bytes import NodeColumns, RawFunction, RawGraph, columns, raw_message
+from rewriter.core.isolation.budget import collector_off
+from rewriter.core.onnxfile.model_file import NodeColumns, RawFunction, RawGraph, columns, raw_message
 from rewriter.core.onnxfile.tensors import text
 
 # Names that are not UTF-8: protobuf returns them as bytes, and no text could refer to them.

@@ -13,7 +13,8 @@ import contextlib
 import os
 import secrets
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from threading import Thread
 from typing import Any, Literal
@@ -22,30 +23,31 @@ import onnx
 import onnx_graphsurgeon as gs
 from google.protobuf.message import Error as ProtobufError  # type: ignore[import-untyped]
 
-from rewriter.core.collector import collector_off
 from rewriter.core.errors import RewriterError, for_python
 from rewriter.core.framework.exporter import LISTING_EXPORTERS, detect
 from rewriter.core.graph.load import build
-from rewriter.core.graph.objects import Constant, Graph, Origin
+from rewriter.core.graph.objects import Constant, Graph, Origin, find_scopes
 from rewriter.core.graph.save import Fields, Writer, assemble, set_text, written_imports
-from rewriter.core.graph.scopes import find_scopes
-from rewriter.core.graph.tidy import set_by_training
+from rewriter.core.isolation.budget import collector_off
 from rewriter.core.onnxfile import external_data
-from rewriter.core.onnxfile.node_bytes import RawGraph, RawModel, raw_message, raw_model
-from rewriter.core.onnxfile.read import MOST_BYTES, read_bytes, read_model_file
-from rewriter.core.onnxfile.tensors import text
-from rewriter.core.onnxfile.weights_apart import (
+from rewriter.core.onnxfile.files import MOST_BYTES, check_target, read_bytes, write_file
+from rewriter.core.onnxfile.model_file import (
     Outline,
     Payload,
+    RawGraph,
+    RawModel,
     WeightFile,
     digest,
     joined,
     length,
     outline,
+    raw_message,
+    raw_model,
+    read_model_file,
     with_weights,
     write_pieces,
 )
-from rewriter.core.onnxfile.write import check_target, write_file
+from rewriter.core.onnxfile.tensors import text
 
 ConstantInputs = Literal["auto", "yes", "no"]
 NODES_HAVE_METADATA = 10  # first ir_version
@@ -429,3 +431,40 @@ class LateDigest:
                     os.write(descriptor, self.result().encode())
                     return
             offset += len(piece) if isinstance(piece, bytes) else piece.length
+
+
+# The training information of a model names tensors of its graph. An edit that removes or renames them makes it meaningless.
+#
+# No checker reads this information: such a model would pass, and be wrong only when it is trained further.
+
+
+def drop_stale_training(infos: Any, graph: gs.Graph) -> list[str]:
+    """Removes the training information of a model that lacks tensors that it names. Returns a note about the removal."""
+    if not infos:
+        return []
+    known = {tensor.name for tensor in (*graph.inputs, *graph.initializers, *chain(*(node.outputs for node in graph.nodes)))}
+    gone = sorted(named_by_training(infos) - known)
+    if not gone:
+        return []
+    del infos[:]
+    return [f"the training information is left out: it names {gone[0]!r}, which is no tensor of the result"]
+
+
+def set_by_training(infos: Iterable[onnx.TrainingInfoProto]) -> frozenset[str]:
+    """The initializers whose values training changes, so that they are no constants."""
+    return frozenset(entry.key for info in infos for entry in (*info.initialization_binding, *info.update_binding))
+
+
+def named_by_training(infos: Iterable[onnx.TrainingInfoProto]) -> frozenset[str]:
+    """The tensors of the model's own graph that its training reads or sets."""
+    return frozenset(name for info in infos for name in _named(info))
+
+
+def _named(info: onnx.TrainingInfoProto) -> frozenset[str]:
+    own = set[str]()
+    for graph in (info.initialization, info.algorithm):
+        own.update(tensor.name for tensor in (*graph.input, *graph.initializer))
+        own.update(tensor.values.name for tensor in graph.sparse_initializer)
+        own.update(chain(*(node.output for node in graph.node)))
+    read = set(chain(*(node.input for node in (*info.initialization.node, *info.algorithm.node))))
+    return (set_by_training([info]) | read) - own - {""}

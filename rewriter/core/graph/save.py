@@ -18,14 +18,12 @@ import onnx_graphsurgeon as gs
 from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-untyped]
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.graph.attributes import AttributeWriter
+from rewriter.core.graph.attributes import RULES, AttributeWriter, rename_sharded, write_texts
 from rewriter.core.graph.load import MOST_LEVELS, TOO_DEEP
-from rewriter.core.graph.metadata import RULES, rename_sharded, write_texts
 from rewriter.core.graph.objects import Function, Graph, Node, Origin, form_of
-from rewriter.core.graph.save_values import Message, constant_node, has_type, info_message, tensor_message
-from rewriter.core.graph.values import Constant, Variable
+from rewriter.core.graph.values import Constant, Message, Variable, constant_node, has_type, info_message, tensor_message
 from rewriter.core.language import schema
-from rewriter.core.onnxfile.node_bytes import RawFunction, RawGraph, with_inputs
+from rewriter.core.onnxfile.model_file import RawFunction, RawGraph, with_inputs
 from rewriter.core.onnxfile.tensors import text
 
 # Operator set imports of a model or function to write: its own imports, as edited, and imports that new nodes need.

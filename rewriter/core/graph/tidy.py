@@ -1,21 +1,16 @@
-"""Steps before and after the rules: fixed shapes before them, `--tidy` around them, the removal of stale training information
-after them.
-"""
+"""Steps before and after the rules: fixed shapes before them, `--tidy` around them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
-from typing import Any
 
-import onnx
 import onnx_graphsurgeon as gs
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.objects import Graph
-from rewriter.core.graph.scopes import Scope, find_scopes, opset_versions
+from rewriter.core.graph.objects import Graph, Scope, find_scopes, opset_versions
 from rewriter.core.onnxfile.tensors import Dim
 from rewriter.core.record import record
 
@@ -127,40 +122,3 @@ def replace_dims(graph: gs.Graph, changes: Mapping[str, Dim]) -> None:
             said = tensor.shape if isinstance(tensor, gs.Variable) else None
             if said is not None and any(isinstance(dim, str) and dim in changes for dim in said):
                 tensor.shape = [changes.get(dim, dim) if isinstance(dim, str) else dim for dim in said]
-
-
-# The training information of a model names tensors of its graph. An edit that removes or renames them makes it meaningless.
-#
-# No checker reads this information: such a model would pass, and be wrong only when it is trained further.
-
-
-def drop_stale_training(infos: Any, graph: gs.Graph) -> list[str]:
-    """Removes the training information of a model that lacks tensors that it names. Returns a note about the removal."""
-    if not infos:
-        return []
-    known = {tensor.name for tensor in (*graph.inputs, *graph.initializers, *chain(*(node.outputs for node in graph.nodes)))}
-    gone = sorted(named_by_training(infos) - known)
-    if not gone:
-        return []
-    del infos[:]
-    return [f"the training information is left out: it names {gone[0]!r}, which is no tensor of the result"]
-
-
-def set_by_training(infos: Iterable[onnx.TrainingInfoProto]) -> frozenset[str]:
-    """The initializers whose values training changes, so that they are no constants."""
-    return frozenset(entry.key for info in infos for entry in (*info.initialization_binding, *info.update_binding))
-
-
-def named_by_training(infos: Iterable[onnx.TrainingInfoProto]) -> frozenset[str]:
-    """The tensors of the model's own graph that its training reads or sets."""
-    return frozenset(name for info in infos for name in _named(info))
-
-
-def _named(info: onnx.TrainingInfoProto) -> frozenset[str]:
-    own = set[str]()
-    for graph in (info.initialization, info.algorithm):
-        own.update(tensor.name for tensor in (*graph.input, *graph.initializer))
-        own.update(tensor.values.name for tensor in graph.sparse_initializer)
-        own.update(chain(*(node.output for node in graph.node)))
-    read = set(chain(*(node.input for node in (*info.initialization.node, *info.algorithm.node))))
-    return (set_by_training([info]) | read) - own - {""}

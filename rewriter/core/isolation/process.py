@@ -19,7 +19,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from rewriter.core.isolation.signals import end_with_parent, signals_wait
+from rewriter.core.isolation.child import end_with_parent, signals_wait
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext

@@ -17,7 +17,7 @@ from math import prod
 from typing import Any
 
 from rewriter.core.language import ast
-from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.record import field, record, replace
 
 Term = Any

@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rewriter.core.language import schema
-from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.language.operator_traits import BROADCAST_ALL, BROADCAST_LAST, SETTLED, having, of_form
+from rewriter.core.language.schema import DTYPE_NAMES
 
 REVIEWED: Mapping[str, int] = MappingProxyType({"": 28, "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1})
 """The newest version of each domain whose new attributes were compared with the behaviour before them."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast
-from rewriter.core.language.walk import pattern_nodes
+from rewriter.core.language.ast import pattern_nodes
 from rewriter.core.record import field, record
 
 SIZE_LIMIT = 256  # nodes and operands of one pattern; matching descends by one level for each

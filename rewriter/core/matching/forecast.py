@@ -28,11 +28,10 @@ from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, compare
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.census_flow import follow_ranks, follow_types
 from rewriter.core.language import ast, schema
-from rewriter.core.language.cache.operator_table import ANY, Table, union
-from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.ast import bound, walk
 from rewriter.core.language.pattern import ANY_OPERATOR, PatternNode, compile_pattern, is_late, is_run
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.walk import bound, walk
+from rewriter.core.language.rules import Rule
+from rewriter.core.language.schema import ANY, DTYPES, Table, union
 from rewriter.core.onnxfile.census import OPAQUE, Census, NodeKind
 
 # The demands of one pattern node on a kind of node, and the conditions of the rule for that kind.

@@ -25,7 +25,6 @@ from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings, evaluate
 from rewriter.core.conditions.rule_values import UNKNOWN, DType, Symbol
 from rewriter.core.language import ast
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.pattern import (
     ANY_OPERATOR,
     Made,
@@ -39,6 +38,7 @@ from rewriter.core.language.pattern import (
     is_run,
     plain_value,
 )
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.matching import questions as ask
 from rewriter.core.matching.questions import ATTEMPTS, Question, Registers, TooManyAttempts, Ways
 

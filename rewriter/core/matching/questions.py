@@ -15,10 +15,9 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
-from rewriter.core.conditions.fields import effective
-from rewriter.core.conditions.recorded_graph import label
+from rewriter.core.conditions.recorded_graph import effective, label
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Symbol, compare
-from rewriter.core.graph.scopes import OpKey, operator_key
+from rewriter.core.graph.objects import OpKey, operator_key
 from rewriter.core.graph.values import used_count
 from rewriter.core.language import schema
 from rewriter.core.language.pattern import ANY_OPERATOR, ORDERED_ABOVE, PatternNode, is_run

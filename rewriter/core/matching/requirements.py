@@ -14,16 +14,14 @@ from typing import Any
 import onnx_graphsurgeon as gs
 
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.objects import Function, Graph, Node
-from rewriter.core.graph.scopes import NodesByOperator
+from rewriter.core.graph.objects import Function, Graph, Node, NodesByOperator
 from rewriter.core.graph.values import Variable, elem_type
 from rewriter.core.language import ast
+from rewriter.core.language.ast import pattern_nodes, walk
 from rewriter.core.language.claims import TRUE, Branch, Claim, Term, TermNames, claims_of, name_of, normal
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.operator_traits import FLOAT_WITHOUT, TYPED, of_type, traits
 from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, operator_names
-from rewriter.core.language.schema import has_default, history, latest_opset, registered_at
-from rewriter.core.language.walk import pattern_nodes, walk
+from rewriter.core.language.schema import DTYPES, has_default, history, latest_opset, registered_at
 from rewriter.core.record import record
 
 OpKey = tuple[str, str]

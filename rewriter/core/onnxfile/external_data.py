@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
 from rewriter.core.errors import RewriterError, reason
-from rewriter.core.onnxfile.write import data_parts, transfer, write_file
+from rewriter.core.onnxfile.files import data_parts, transfer, write_file
 from rewriter.core.record import record
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from onnx import numpy_helper
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.onnxfile import external_data
-from rewriter.core.onnxfile.weights_apart import Payload, completed, payload_of
+from rewriter.core.onnxfile.model_file import Payload, completed, payload_of
 
 # Types of tensors as far as they are known, and how the types from two sources are joined.
 #

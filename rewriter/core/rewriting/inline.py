@@ -9,13 +9,22 @@ from typing import Any
 
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.graph_functions import node_keeps_meaning
+from rewriter.core.conditions.context import node_keeps_meaning
 from rewriter.core.conditions.rule_values import Failure
-from rewriter.core.graph.objects import Graph, new_node, new_variable
-from rewriter.core.graph.scopes import FunctionKey, Scope, bodies, callee, key_of, operator_key, opset_versions
+from rewriter.core.graph.objects import (
+    FunctionKey,
+    Graph,
+    Scope,
+    bodies,
+    callee,
+    key_of,
+    new_node,
+    new_variable,
+    operator_key,
+    opset_versions,
+)
 from rewriter.core.language import ast, schema
-from rewriter.core.rewriting.model_edits import set_opset
-from rewriter.core.rewriting.stale_types import agrees, nodes_behind
+from rewriter.core.rewriting.model_edits import agrees, nodes_behind, set_opset
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 
 

@@ -14,17 +14,24 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.conditions.rule_values import Failure, truth
-from rewriter.core.graph.index import operator_key
-from rewriter.core.graph.objects import new_node, new_variable
+from rewriter.core.graph.objects import bodies, new_node, new_variable, operator_key
 from rewriter.core.graph.save import Writer
-from rewriter.core.graph.scopes import bodies
 from rewriter.core.graph.values import new_constant
 from rewriter.core.language import ast
 from rewriter.core.language.schema import is_commutative
 from rewriter.core.record import record
-from rewriter.core.rewriting.build import apply_delete, apply_edit, build, redirect
+from rewriter.core.rewriting.build import (
+    NOTHING,
+    NewNode,
+    apply_delete,
+    apply_edit,
+    build,
+    computes,
+    prepare,
+    prepare_node,
+    redirect,
+)
 from rewriter.core.rewriting.model_edits import add_output, set_model_field
-from rewriter.core.rewriting.prepare import NOTHING, NewNode, computes, prepare, prepare_node
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 from rewriter.core.whole_model import repairs
 

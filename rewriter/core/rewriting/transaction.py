@@ -16,8 +16,7 @@ from rewriter.core.conditions.evaluate import Bindings, evaluate
 from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Failure
 from rewriter.core.graph.edits import Edits
-from rewriter.core.graph.objects import new_constant, new_node, new_variable
-from rewriter.core.graph.scopes import Scope
+from rewriter.core.graph.objects import Scope, new_constant, new_node, new_variable
 from rewriter.core.language import ast
 
 

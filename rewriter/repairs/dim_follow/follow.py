@@ -10,7 +10,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.graph.edits import Edits
-from rewriter.core.graph.scopes import bodies
+from rewriter.core.graph.objects import bodies
 from rewriter.core.language.operator_traits import having, of_form, traits
 from rewriter.core.onnxfile.tensors import Dim, gs_dtype
 from rewriter.core.whole_model import DoesNotFlow

@@ -19,7 +19,7 @@ from rewriter.core.facts.array_functions import output_values
 from rewriter.core.facts.derive import NOTHING, Fact, array_of_value, constant_node_fact, node_facts
 from rewriter.core.facts.facts import Facts
 from rewriter.core.facts.infer import output_types
-from rewriter.core.facts.shape_values import ShapeValue, of_array
+from rewriter.core.facts.shape_rules import ShapeValue, of_array
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.onnxfile.tensors import Dim, TensorType

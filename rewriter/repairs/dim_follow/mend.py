@@ -16,7 +16,7 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.facts import array_functions
 from rewriter.core.facts.derive import array_of_value, node_facts
-from rewriter.core.facts.shape_values import ShapeValue
+from rewriter.core.facts.shape_rules import ShapeValue
 from rewriter.core.graph.objects import new_constant, new_node, new_variable
 from rewriter.core.language.operator_traits import of_form, of_rule, traits
 from rewriter.core.onnxfile.tensors import Dim

@@ -11,11 +11,11 @@ from __future__ import annotations
 from itertools import groupby
 
 from rewriter.core.language import ast
+from rewriter.core.language.ast import bound, children, pattern_nodes, size
 from rewriter.core.language.code_table import mentions
 from rewriter.core.language.diagnostics import Diagnostic
-from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.language.syntax.expand_table import merged
-from rewriter.core.language.walk import bound, children, pattern_nodes, size
 from rewriter.core.record import replace
 from rewriter.rule_tools.checks.context import KIND_WORDS, Binding, CheckContext, NameScope, did_you_mean
 from rewriter.rule_tools.checks.evidence import asks_nothing, check_evidence, check_source, without_optional

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rewriter.core.language import ast, schema
+from rewriter.core.language.ast import pattern_nodes
 from rewriter.core.language.diagnostics import Diagnostic, suggest
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.header import Header, read_header
-from rewriter.core.language.walk import pattern_nodes
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.record import field, record
 
 _WORD = re.compile(r"\w+")

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rewriter.core.language import ast
+from rewriter.core.language.ast import children, pattern_nodes, walk
 from rewriter.core.language.diagnostics import Diagnostic, suggest
 from rewriter.core.language.expand.variants import is_false, left_of
 from rewriter.core.language.functions import OF_ABSENT, SOURCE_FUNCTIONS
 from rewriter.core.language.header import EVIDENCE, KINDS, RUNTIMES
 from rewriter.core.language.operator_traits import of_form
-from rewriter.core.language.walk import children, pattern_nodes, walk
 from rewriter.core.record import replace
 from rewriter.rule_tools.checks.context import CheckContext, did_you_mean
 from rewriter.rule_tools.checks.header import KEYS

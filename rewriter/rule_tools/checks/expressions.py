@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from math import isnan
 
 from rewriter.core.language import ast, schema
-from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.ast import canonical, pattern_nodes
 from rewriter.core.language.functions import FAULTS, FUNCTIONS, MODEL_FACTS
-from rewriter.core.language.walk import canonical, pattern_nodes
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.record import record
 from rewriter.rule_tools.checks.context import Binding, CheckContext, NameScope, did_you_mean
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from rewriter.core.language import ast, schema
 from rewriter.core.language.diagnostics import Diagnostic
 from rewriter.core.language.header import KINDS, ONCE, PHASES, SEVERITIES
-from rewriter.core.language.rule import LABELS, paragraphs
+from rewriter.core.language.rules import LABELS, paragraphs
 from rewriter.core.record import replace
 from rewriter.rule_tools.checks import expressions as types
 from rewriter.rule_tools.checks.context import Binding, CheckContext, NameScope, did_you_mean

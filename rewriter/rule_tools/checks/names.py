@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast, schema
-from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.ast import pattern_nodes, walk
 from rewriter.core.language.pattern import NotConnected, compile_pattern
-from rewriter.core.language.walk import pattern_nodes, walk
+from rewriter.core.language.schema import DTYPES
 from rewriter.rule_tools.checks import expressions as types
 from rewriter.rule_tools.checks.context import Binding, CheckContext, NameScope, did_you_mean
 from rewriter.rule_tools.checks.expressions import Types, is_nan

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from rewriter.core.language import ast, schema
+from rewriter.core.language.ast import pattern_nodes
 from rewriter.core.language.diagnostics import suggest
 from rewriter.core.language.expand.rule_forms import OPERANDS
 from rewriter.core.language.functions import FUNCTIONS
 from rewriter.core.language.header import SAME_NUMBERS
 from rewriter.core.language.schema import Operator
-from rewriter.core.language.walk import pattern_nodes
 from rewriter.rule_tools.checks import expressions as types
 from rewriter.rule_tools.checks.context import CheckContext, did_you_mean
 

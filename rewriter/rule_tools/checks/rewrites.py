@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from rewriter.core.language import ast, schema
-from rewriter.core.language.dtypes import DTYPES
-from rewriter.core.language.walk import pattern_nodes
+from rewriter.core.language.ast import pattern_nodes
+from rewriter.core.language.schema import DTYPES
 from rewriter.rule_tools.checks.context import KIND_WORDS, Binding, CheckContext, NameScope, did_you_mean
 from rewriter.rule_tools.checks.edits import EditCheck
 from rewriter.rule_tools.checks.expressions import Types

@@ -7,23 +7,21 @@ from typing import Any, Literal
 
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions import fields
+from rewriter.core.conditions import recorded_graph
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.evaluate import Bindings, evaluate, holds
 from rewriter.core.conditions.recorded_graph import label
 from rewriter.core.conditions.rule_values import MISTAKES, UNKNOWN, DType, Failure
 from rewriter.core.conditions.witnessed import Witnessed, node_words, tensor_words, value_words
-from rewriter.core.engine.attempt import Attempt
+from rewriter.core.engine.attempt import Attempt, Fired, Tracer
 from rewriter.core.engine.compile import CompiledRule
-from rewriter.core.engine.firing import Fired, Tracer
-from rewriter.core.engine.phases import changes_nothing
-from rewriter.core.engine.recorder import Recorder
-from rewriter.core.graph.index import operator_key
-from rewriter.core.graph.message_text import node_name
+from rewriter.core.engine.phases import Recorder, changes_nothing
+from rewriter.core.graph.model_text import node_name
+from rewriter.core.graph.objects import operator_key
 from rewriter.core.graph.values import used_count
 from rewriter.core.language import ast
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.pattern import Made, PatternNode, is_run
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.log import Change, Condition, Log
 from rewriter.core.matching.pattern_program import Place, interface_matches
 from rewriter.core.matching.questions import Registers, is_same
@@ -270,7 +268,7 @@ class Reasons:
     def _of_attribute(self, attr: ast.AttrPattern, place: Place, r: Registers) -> Words:
         node, value = r[place.node], attr.value
         is_free = isinstance(value, ast.Name) and value.id not in self._bound(place, r) and value.id not in DTYPES
-        found = value_words(fields.effective(self._context, node, attr.name))
+        found = value_words(recorded_graph.effective(self._context, node, attr.name))
         question, is_written = f"`{self._rule.words(attr.span)}`", attr.name in node.attrs
         if attr.mode != "equals" or is_free:
             text = f"{attr.name} = {found}" if is_written else f"{node_words(node)} does not say {attr.name}"

@@ -15,11 +15,12 @@ from rewriter.core.conditions.context import Context
 from rewriter.core.engine.compile import CompiledRule, compile_rule
 from rewriter.core.errors import RewriterError
 from rewriter.core.framework.exporter import refusal
-from rewriter.core.graph.index import GraphIndex, operator_key
-from rewriter.core.graph.message_text import node_name
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.model_text import node_name
+from rewriter.core.graph.objects import operator_key
 from rewriter.core.language.diagnostics import suggest
 from rewriter.core.language.pattern import Pattern
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.core.log import Firing, Log
 from rewriter.rule_tools.explain.places import Earlier, Explainer, Explanation, FirstNo, Later, RuleAnswer
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rewriter.core.language import ast
+from rewriter.core.language.ast import pattern_nodes, walk
 from rewriter.core.language.claims import ABSENT_TERM, Branch, Claim, Domain, Term, TermRef, compare, fold, heads, is_constant
 from rewriter.core.language.operator_traits import SAME_RANK, traits
 from rewriter.core.language.pattern import asks_more
 from rewriter.core.language.schema import computed_default, normal
-from rewriter.core.language.walk import pattern_nodes, walk
 from rewriter.core.record import field, record, replace
 from rewriter.rule_tools.lint.overlay import OpKey, Overlay, RuleGraph, RuleNode, RuleSubject, count_ports, default
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
 
 from rewriter.core.language import ast
+from rewriter.core.language.ast import walk
 from rewriter.core.language.claims import TermRef
-from rewriter.core.language.walk import walk
+from rewriter.core.language.header import Clause, exactly
 from rewriter.core.record import record
-from rewriter.core.versions import Clause, exactly
 from rewriter.rule_tools.lint.outcome import RewriteResult, consumes_root, independent, outcomes
 from rewriter.rule_tools.lint.overlay import OpKey, RuleSubject, compatible, implies, overlays, subject
 

@@ -33,8 +33,7 @@ from rewriter.core.language.claims import (
     normal,
     replace_parts,
 )
-from rewriter.core.language.dtypes import DTYPES
-from rewriter.core.language.header import PHASES
+from rewriter.core.language.header import PHASES, Clause, parse_versions
 from rewriter.core.language.pattern import (
     ANY_OPERATOR,
     ORDERED_ABOVE,
@@ -44,9 +43,9 @@ from rewriter.core.language.pattern import (
     compile_pattern,
     specificity,
 )
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.record import field, record
-from rewriter.core.versions import Clause, parse_versions
 
 # A graph as far as it follows from a rule: the nodes of its pattern and their facts, ready to be laid over another one.
 

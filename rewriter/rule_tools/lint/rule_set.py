@@ -14,11 +14,11 @@ from itertools import permutations
 from typing import Any
 
 from rewriter.core.language import ast
+from rewriter.core.language.ast import canonical, rebuild
 from rewriter.core.language.claims import Claim, alternatives, consistent, fold, normal, replace_parts
 from rewriter.core.language.diagnostics import Diagnostic, Related
 from rewriter.core.language.expand.rule_forms import Unfit, with_operands
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.walk import canonical, rebuild
+from rewriter.core.language.rules import Rule
 from rewriter.core.record import replace
 from rewriter.rule_tools.format import INDENT, same
 from rewriter.rule_tools.lint.overlap import Circle, Pair, circles, ever_holds, pairs

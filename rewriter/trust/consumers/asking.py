@@ -20,14 +20,12 @@ from rewriter.core.graph.model import load
 from rewriter.core.isolation.budget import current
 from rewriter.core.isolation.child import Crash, NoAnswer, run_program
 from rewriter.core.onnxfile.external_data import is_external, tensors_of
+from rewriter.core.onnxfile.files import temporary_folder
 from rewriter.core.onnxfile.part import free_inputs
-from rewriter.core.onnxfile.write import temporary_folder
 from rewriter.trust.consumers.consumer_verdict import Consumer, State, Verdict
-from rewriter.trust.proof.judges import SESSION
-from rewriter.trust.proof.models.model_inputs import Feed, feed_sets
-from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun
-from rewriter.trust.proof.models.validity import Candidate
-from rewriter.trust.proof.onnx_runtime import NAME, one_line
+from rewriter.trust.proof.judges import NAME, SESSION, one_line
+from rewriter.trust.proof.model_inputs import Feed, feed_sets
+from rewriter.trust.proof.validity import Candidate, CannotRun, ModelRun
 
 WORKER = Path(__file__).with_name("worker.py")
 RUNTIMES = WORKER.with_name("runtimes")

@@ -17,21 +17,20 @@ from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import load
 from rewriter.core.graph.tidy import fix_shapes
-from rewriter.core.isolation.child import TooSlow
+from rewriter.core.isolation.child import NoAnswer, TooSlow
 from rewriter.core.onnxfile import external_data
-from rewriter.core.onnxfile.expansion import TOLD, expands_too_much
-from rewriter.core.onnxfile.part import Whole, free_inputs
+from rewriter.core.onnxfile.part import TOLD, Whole, expands_too_much, free_inputs
 from rewriter.core.onnxfile.tensors import count, numpy_dtype, text
 from rewriter.core.record import field, record, replace
 from rewriter.trust import difference as sides
 from rewriter.trust.difference import Difference, Pairing, Side, compare
-from rewriter.trust.proof import onnx_runtime
-from rewriter.trust.proof.judges import PLAIN, SESSION, NoAnswer, Session
-from rewriter.trust.proof.models.equivalence import RECORDED, SAYING
-from rewriter.trust.proof.models.guard import first_bad
-from rewriter.trust.proof.models.model_inputs import LARGE, LIMITS, Feed, FeedSet, feed_sets, recorded_feed
-from rewriter.trust.proof.models.model_runs import CannotRun, Outputs, Ready, Runs, runtime_version, runtimes
-from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, differences
+from rewriter.trust.proof import judges
+from rewriter.trust.proof.equivalence import RECORDED, SAYING
+from rewriter.trust.proof.guard import first_bad
+from rewriter.trust.proof.judges import PLAIN, SESSION, Session
+from rewriter.trust.proof.model_inputs import LARGE, LIMITS, Feed, FeedSet, feed_sets, recorded_feed
+from rewriter.trust.proof.output_agreement import Bound, coarsest_eps, differences
+from rewriter.trust.proof.validity import CannotRun, Outputs, Ready, Runs, runtime_version, runtimes
 
 Feeds = tuple[Feed, Feed]
 """The inputs of each of the two models."""
@@ -274,7 +273,7 @@ class Half:
         except NoAnswer as error:
             raise CannotRun(error.sentence(self.runtime)) from error
         except Exception as error:
-            raise CannotRun(onnx_runtime.reason(error)) from error
+            raise CannotRun(judges.reason(error)) from error
 
     def _session(self, part: onnx.ModelProto) -> Runs:
         if part is not self.model:

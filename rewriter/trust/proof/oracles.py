@@ -19,7 +19,7 @@ import onnx
 from rewriter.core.errors import RewriterError, install
 from rewriter.core.isolation.budget import within_limits
 from rewriter.core.record import record
-from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof import judges
 from rewriter.trust.proof.instances.instance import Array
 
 SECONDS = 5.0
@@ -59,14 +59,14 @@ class Loaded(Protocol):
 class OnnxRuntime:
     """ONNX Runtime on the CPU."""
 
-    name = onnx_runtime.NAME
+    name = judges.NAME
 
     def load(self, model: onnx.ModelProto) -> Loaded | Refusal:
         """The model in a session."""
         try:
-            session = onnx_runtime.session(model.SerializeToString(), None)
+            session = judges.session(model.SerializeToString(), None)
         except Exception as error:
-            return Refusal("load", onnx_runtime.reason(error))
+            return Refusal("load", judges.reason(error))
         kinds = {info.name: info.type.tensor_type.elem_type for info in model.graph.input}
         names = [output.name for output in session.get_outputs()]
         with_bfloat16 = any(output.type == "tensor(bfloat16)" for output in session.get_outputs())
@@ -80,7 +80,7 @@ class OnnxRuntime:
                     return _with_bfloat16(session, fed, names)
                 return dict(zip(names, session.run(names, fed), strict=True))
             except Exception as error:
-                return Refusal("run", onnx_runtime.reason(error))
+                return Refusal("run", judges.reason(error))
 
         return run
 
@@ -134,13 +134,13 @@ def answer(model: onnx.ModelProto, inputs: Mapping[str, Array], oracle: str) -> 
 
 def require_runtime() -> None:
     """Raises RewriterError when ONNX Runtime is not installed."""
-    if not onnx_runtime.installed():
+    if not judges.installed():
         raise RewriterError(f"verifying needs ONNX Runtime; install it with: {install('verify')}")
 
 
 def versions() -> dict[str, str]:
     """Versions of the oracles, for the record."""
-    return {"onnx": str(onnx.__version__), "onnxruntime": onnx_runtime.version().split()[-1]}
+    return {"onnx": str(onnx.__version__), "onnxruntime": judges.version().split()[-1]}
 
 
 @cache
@@ -156,7 +156,7 @@ def newest_opset() -> int:
 
 
 def _words(error: Exception) -> str:
-    return onnx_runtime.one_line(f"{type(error).__name__}: {error}")
+    return judges.one_line(f"{type(error).__name__}: {error}")
 
 
 def _to_runtime(array: Array, kind: int) -> Any:

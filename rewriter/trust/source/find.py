@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from rewriter.core.framework.exporter import GuardedModel
     from rewriter.core.framework.source_info import SourceInfo
     from rewriter.core.graph.model import Model
-    from rewriter.core.language.rule import Rule
-    from rewriter.core.language.rules import RuleSet
+    from rewriter.core.language.rules import Rule, RuleSet
 
 
 # Reads plain tables of node attributes, for frameworks without a reader of their own.
@@ -357,7 +356,7 @@ def _has_operators(rule: Rule, operators: Collection[str]) -> bool:
 @lru_cache(maxsize=1 << 10)
 def _forms(rule: Rule) -> list[list[frozenset[str]]]:
     """The operators of each node, for each form of the pattern; nodes that may have any operator are left out."""
-    from rewriter.core.language.walk import pattern_nodes
+    from rewriter.core.language.ast import pattern_nodes
 
     return [
         [

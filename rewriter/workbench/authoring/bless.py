@@ -10,9 +10,9 @@ from pathlib import Path
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.language import ast
-from rewriter.core.language.rule import Rule
 from rewriter.core.language.rule_files import read_rule_file
-from rewriter.core.onnxfile.write import write_file
+from rewriter.core.language.rules import Rule
+from rewriter.core.onnxfile.files import write_file
 from rewriter.core.record import record
 from rewriter.rule_tools.format import format_text
 from rewriter.trust.rule_tests import TestResult, contradictions, inline_tests, limited_results, read_model

@@ -11,7 +11,7 @@ from pathlib import Path
 from rewriter import __version__
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.language.rule_files import find_rule_files
-from rewriter.core.onnxfile.write import write_file
+from rewriter.core.onnxfile.files import write_file
 from rewriter.core.record import record
 from rewriter.rule_tools.format import format_text
 from rewriter.trust.proof.rules.verdict import NAME as LOCK

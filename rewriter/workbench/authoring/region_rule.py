@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.language.dtypes import DTYPE_NAMES
+from rewriter.core.language.schema import DTYPE_NAMES
 from rewriter.core.onnxfile.tensors import dtype_number, text
 from rewriter.core.record import field, record
 from rewriter.trust.difference import ComparedGraphs, ConstantContents, Side, attribute_digest, key, of_graph

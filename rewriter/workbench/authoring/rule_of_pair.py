@@ -15,25 +15,23 @@ import onnx
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import run
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, counted
 from rewriter.core.facts.single_node import known_types
 from rewriter.core.framework.exporter import detect
 from rewriter.core.graph.load import default_opset
 from rewriter.core.graph.model import Model
 from rewriter.core.language.diagnostics import escape
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.core.log import Log
 from rewriter.core.record import record
 from rewriter.rule_tools.format import format_text
 from rewriter.trust.difference import LISTED, Difference, compare
-from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.output_agreement import Bound, coarsest_eps
+from rewriter.trust.proof.validity import Candidate
 from rewriter.trust.rule_tests import contradictions
 from rewriter.workbench.authoring.new_rule import BegunRules, around_nodes, check_code, model_text, without_new_names
 from rewriter.workbench.authoring.region_rule import GUESS, Region, RegionRule, changed_regions
 from rewriter.workbench.authoring.rule_text import FILL, compiled, kind_of_refused, refusal
-from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.reduction import inline
 from rewriter.workbench.surgery.same_numbers import Agreement, Step, agreement
 

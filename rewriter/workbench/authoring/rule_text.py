@@ -14,15 +14,14 @@ import onnx
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.language.diagnostics import SourceText, escape
-from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.language.parse import parse
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.schema import OLDEST_OPSET, history, normal, qualified, schema, versions
+from rewriter.core.language.rules import Rule
+from rewriter.core.language.schema import DTYPE_NAMES, OLDEST_OPSET, history, normal, qualified, schema, versions
 from rewriter.core.language.syntax.words import reserved
 from rewriter.core.onnxfile.tensors import dtype_number
 from rewriter.rule_tools.checks.check import check
 from rewriter.trust.proof.judges import CHECKER, FULL_CHECK, SESSION
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.validity import Candidate
 
 Array = np.ndarray[Any, Any]
 

@@ -25,7 +25,7 @@ from rewriter.core.graph.values import Constant, elem_type
 from rewriter.core.language.operator_traits import of_form, pick
 from rewriter.core.onnxfile.tensors import byte_size, numpy_dtype, text
 from rewriter.core.record import field, record
-from rewriter.trust.proof.models.benchmark import described
+from rewriter.trust.proof.benchmark import described
 
 # The modules of the framework that nodes belong to, as the exporter recorded them or named the nodes.
 

@@ -11,14 +11,14 @@ import onnx
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.framework.exporter import identify, version_bounds
-from rewriter.core.graph.message_text import attribute_text, graphs_by_path, type_text
-from rewriter.core.language.dtypes import DTYPE_NAMES
+from rewriter.core.graph.model_text import attribute_text, graphs_by_path, type_text
+from rewriter.core.language.header import Bounds
+from rewriter.core.language.schema import DTYPE_NAMES
 from rewriter.core.onnxfile import external_data
+from rewriter.core.onnxfile.model_file import read_model_file
 from rewriter.core.onnxfile.part import free_inputs
-from rewriter.core.onnxfile.read import read_model_file
 from rewriter.core.onnxfile.tensors import byte_size, text
 from rewriter.core.record import field, record
-from rewriter.core.versions import Bounds
 
 _STRING = int(onnx.TensorProto.STRING)
 

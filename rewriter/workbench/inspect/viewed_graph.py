@@ -11,11 +11,10 @@ from typing import Any
 import onnx
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.graph.message_text import attribute_text, graphs_by_path, tensor_text, type_text
+from rewriter.core.graph.model_text import attribute_text, graphs_by_path, tensor_text, type_text
 from rewriter.core.graph.objects import rules_of
-from rewriter.core.language.dtypes import DTYPE_NAMES
-from rewriter.core.language.schema import registered_at
-from rewriter.core.onnxfile.read import read_model_file
+from rewriter.core.language.schema import DTYPE_NAMES, registered_at
+from rewriter.core.onnxfile.model_file import read_model_file
 from rewriter.core.onnxfile.tensors import read_tensor, text
 from rewriter.core.record import record
 from rewriter.trust.difference import Difference

@@ -14,14 +14,13 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.objects import Function, Graph, Node
-from rewriter.core.graph.scopes import find_scopes
+from rewriter.core.graph.objects import Function, Graph, Node, find_scopes
 from rewriter.core.graph.values import Constant, LazySparse, LazyTensor
-from rewriter.core.isolation.signals import signals_wait
+from rewriter.core.isolation.child import signals_wait
 from rewriter.core.onnxfile import external_data
+from rewriter.core.onnxfile.files import NewFile, check_target, sync_folder
+from rewriter.core.onnxfile.model_file import Payload, WeightFile, payload_of, write_pieces
 from rewriter.core.onnxfile.tensors import byte_size, read_tensor, write_tensor
-from rewriter.core.onnxfile.weights_apart import Payload, WeightFile, payload_of, write_pieces
-from rewriter.core.onnxfile.write import NewFile, check_target, sync_folder
 from rewriter.core.record import record
 
 # All weights of a model that are in other files: overlooking one would copy its whole file along.

@@ -14,9 +14,9 @@ from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.objects import new_node
 from rewriter.core.graph.tidy import replace_dims
 from rewriter.core.graph.values import Variable, elem_type
-from rewriter.core.language.dtypes import DTYPE_NAMES
+from rewriter.core.language.schema import DTYPE_NAMES
 from rewriter.core.onnxfile.tensors import Dim, clean, gs_dtype
-from rewriter.core.rewriting.stale_types import declare_anew
+from rewriter.core.rewriting.model_edits import declare_anew
 from rewriter.core.whole_model import DoesNotFlow
 from rewriter.repairs.dim_follow.follow import DimensionWalk, SizeWalk, named_dimensions
 from rewriter.workbench.surgery.editing import Editing, pair

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 import onnx
 import onnx_graphsurgeon as gs
 
-from rewriter.core.errors import RewriterError
-from rewriter.core.graph.metadata import HISTORY
+from rewriter.core.errors import RewriterError, counted
+from rewriter.core.graph.attributes import HISTORY
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import Graph
-from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.editing import Editing, pair
 from rewriter.workbench.surgery.opened import clear, messages
 from rewriter.workbench.surgery.ports import Ports, shown, tensors_of

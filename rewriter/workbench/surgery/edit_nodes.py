@@ -11,14 +11,13 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, counted
 from rewriter.core.graph.attributes import read_attributes, schema_type
 from rewriter.core.graph.objects import Graph, new_node
 from rewriter.core.graph.values import Constant, Variable, elem_type, new_constant
 from rewriter.core.onnxfile.tensors import dtype_number, gs_dtype, numpy_dtype
-from rewriter.core.rewriting.stale_types import agrees, mend_stale_types
-from rewriter.trust.proof.models.model_inputs import opened_arrays
-from rewriter.workbench.style import counted
+from rewriter.core.rewriting.model_edits import agrees, mend_stale_types
+from rewriter.trust.proof.model_inputs import opened_arrays
 from rewriter.workbench.surgery.editing import Editing, pair
 from rewriter.workbench.surgery.extract import keep_nodes
 from rewriter.workbench.surgery.ports import reached, set_type, shown

@@ -7,8 +7,8 @@ from itertools import groupby
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
-from rewriter.trust.proof.models.batches import batch_difference
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.batches import batch_difference
+from rewriter.trust.proof.validity import Candidate
 from rewriter.workbench.surgery import edit_inputs, edit_names, edit_nodes
 from rewriter.workbench.surgery.editing import Editing
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish

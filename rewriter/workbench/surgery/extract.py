@@ -9,20 +9,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import onnx_graphsurgeon as gs
 
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, counted
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.objects import Graph
-from rewriter.core.graph.scopes import needed_functions, with_inner
+from rewriter.core.graph.objects import Graph, needed_functions, with_inner
 from rewriter.core.graph.tidy import drop_imports
 from rewriter.core.graph.values import Constant, new_variable
 from rewriter.core.onnxfile.tensors import TensorType
 from rewriter.core.record import record
-from rewriter.trust.proof.models.output_agreement import Bound
-from rewriter.trust.proof.models.validity import Candidate
-from rewriter.workbench.style import counted
+from rewriter.trust.proof.output_agreement import Bound
+from rewriter.trust.proof.validity import Candidate
 from rewriter.workbench.surgery.finish import Checks, Numbers, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened
 from rewriter.workbench.surgery.ports import Parts, Ports, inner_tensors, parsed_types, reads, shown

@@ -28,10 +28,9 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model, load
 from rewriter.core.graph.model_text import SHOWN
 from rewriter.core.onnxfile import external_data
-from rewriter.core.onnxfile.files import read_bytes
+from rewriter.core.onnxfile.files import check_target, read_bytes, write_file
+from rewriter.core.onnxfile.model_file import FIELDS, Payload, completed, digest, length, payload_of, write_pieces
 from rewriter.core.onnxfile.tensors import read_tensor, text_or_bytes
-from rewriter.core.onnxfile.weights_apart import FIELDS, Payload, completed, digest, length, payload_of, write_pieces
-from rewriter.core.onnxfile.write import check_target, write_file
 from rewriter.trust.proof import judges
 from rewriter.workbench.surgery.data_files import DataFiles
 from rewriter.workbench.surgery.opened import messages

@@ -9,13 +9,11 @@ from typing import Literal
 
 from rewriter import __version__
 from rewriter.core.errors import RewriterError
-from rewriter.core.graph.metadata import HISTORY
-from rewriter.core.graph.model import Model
-from rewriter.core.graph.tidy import drop_stale_training
+from rewriter.core.graph.attributes import HISTORY
+from rewriter.core.graph.model import Model, drop_stale_training
 from rewriter.core.record import record
-from rewriter.trust.proof.models.model_runs import MOST_BYTES
-from rewriter.trust.proof.models.validity import JUDGES, RUNTIME, Candidate
-from rewriter.trust.proof.models.validity import MOST_BYTES as MOST_LOADED
+from rewriter.trust.proof.validity import JUDGES, MOST_BYTES, RUNTIME, Candidate
+from rewriter.trust.proof.validity import MOST_BYTES as MOST_LOADED
 from rewriter.trust.stamp import RecordedRun, Unreadable, dumps, history
 from rewriter.workbench.surgery.data_files import save
 from rewriter.workbench.surgery.opened import Opened

@@ -16,26 +16,24 @@ from onnx import helper
 
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import Hooks, run
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, counted
 from rewriter.core.facts.facts import Facts
 from rewriter.core.facts.single_node import single_node
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.objects import Graph, new_constant, new_node, new_variable
-from rewriter.core.graph.scopes import Scope, bodies
+from rewriter.core.graph.objects import Graph, Scope, bodies, new_constant, new_node, new_variable
 from rewriter.core.graph.values import Constant, Variable, constant_array
 from rewriter.core.language import schema
-from rewriter.core.language.dtypes import DTYPE_NAMES, DTYPES
 from rewriter.core.language.meaning import takes, type_variables
 from rewriter.core.language.operator_traits import CASTS_BY_NUMBER, FLOAT_WITHOUT, TYPED, having, of_form, of_type
+from rewriter.core.language.schema import DTYPE_NAMES, DTYPES
 from rewriter.core.onnxfile.tensors import gs_dtype, numpy_dtype
 from rewriter.core.record import record
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.judges import SAYS_AT_RUN, has_kernel
-from rewriter.trust.proof.models.output_agreement import Bound
-from rewriter.trust.proof.models.validity import Candidate
-from rewriter.workbench.style import counted
+from rewriter.trust.proof.output_agreement import Bound
+from rewriter.trust.proof.validity import Candidate
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish, size_of_runs
 from rewriter.workbench.surgery.opened import Opened
 from rewriter.workbench.surgery.ports import Parts, names_in, reached

@@ -13,19 +13,17 @@ from typing import Any
 import onnx
 import onnx_graphsurgeon as gs
 
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, counted
+from rewriter.core.graph.attributes import HISTORY
 from rewriter.core.graph.index import GraphIndex, NameTable
-from rewriter.core.graph.metadata import HISTORY
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.objects import Function, Graph, Node
-from rewriter.core.graph.scopes import FunctionKey, callee, key_of, opset_versions, with_inner
+from rewriter.core.graph.objects import Function, FunctionKey, Graph, Node, callee, key_of, opset_versions, with_inner
 from rewriter.core.graph.values import Constant, constant_array, elem_type, static_shape
-from rewriter.core.language.dtypes import DTYPE_NAMES
-from rewriter.core.onnxfile.weights_apart import Payload, digest
+from rewriter.core.language.schema import DTYPE_NAMES
+from rewriter.core.onnxfile.model_file import Payload, digest
 from rewriter.core.record import field, record
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.validity import Candidate
 from rewriter.trust.stamp import Unreadable, dumps, history
-from rewriter.workbench.style import counted
 from rewriter.workbench.surgery.data_files import DataFiles
 from rewriter.workbench.surgery.edition import edit
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import onnx
 
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, counted
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.values import Constant, LazyTensor
-from rewriter.core.onnxfile.weights_apart import Payload
-from rewriter.workbench.style import counted
+from rewriter.core.onnxfile.model_file import Payload
 from rewriter.workbench.surgery.data_files import (
     LEAST,
     DataFiles,

@@ -14,24 +14,22 @@ from typing import Any
 import onnx
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.context import Context
+from rewriter.core.conditions.context import Context, node_keeps_meaning
 from rewriter.core.conditions.evaluate import Bindings
-from rewriter.core.conditions.fields import least_ir_version
-from rewriter.core.conditions.graph_functions import node_keeps_meaning
-from rewriter.core.conditions.recorded_graph import Knowledge
+from rewriter.core.conditions.recorded_graph import Knowledge, least_ir_version
 from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.message_text import node_name
 from rewriter.core.graph.model import Model
+from rewriter.core.graph.model_text import node_name
+from rewriter.core.graph.objects import Scope, callee, key_of, operator_key, opset_versions, with_inner
 from rewriter.core.graph.save import newest_import, oldest_ir
-from rewriter.core.graph.scopes import Scope, callee, key_of, operator_key, opset_versions, with_inner
 from rewriter.core.language import schema
-from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.language.meaning import CHANGES, takes
 from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.schema import DTYPE_NAMES
 from rewriter.core.log import Log
 from rewriter.core.onnxfile.tensors import TensorType, encode
 from rewriter.core.resources import resource

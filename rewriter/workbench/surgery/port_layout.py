@@ -18,7 +18,7 @@ from rewriter.core.graph.model import Model
 from rewriter.core.graph.values import Variable
 from rewriter.core.onnxfile.tensors import clean
 from rewriter.rule_tools.load_rules import load_rules
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.validity import Candidate
 from rewriter.workbench.surgery.edit_inputs import put_between, shown_dim
 from rewriter.workbench.surgery.editing import Editing
 from rewriter.workbench.surgery.extract import as_in

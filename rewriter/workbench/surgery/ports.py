@@ -14,14 +14,12 @@ import onnx_graphsurgeon as gs
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.message_text import type_text
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.objects import Graph
-from rewriter.core.graph.scopes import may_hold_bodies, opset_versions
+from rewriter.core.graph.model_text import type_text
+from rewriter.core.graph.objects import Graph, may_hold_bodies, opset_versions
 from rewriter.core.graph.values import Variable, elem_type
-from rewriter.core.language.dtypes import DTYPE_NAMES
 from rewriter.core.language.operator_traits import DRAWS
-from rewriter.core.language.schema import normal, registered_at
+from rewriter.core.language.schema import DTYPE_NAMES, normal, registered_at
 from rewriter.core.onnxfile.tensors import TensorType, decode, encode, gs_dtype, refine
 
 _TYPE = re.compile(r"[A-Za-z0-9_\[\](),.? -]+")

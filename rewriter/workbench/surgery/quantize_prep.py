@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import run
+from rewriter.core.errors import counted
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.model import Model
-from rewriter.core.graph.scopes import opset_versions
-from rewriter.core.graph.tidy import named_by_training, tidy
+from rewriter.core.graph.model import Model, named_by_training
+from rewriter.core.graph.objects import opset_versions
+from rewriter.core.graph.tidy import tidy
 from rewriter.core.graph.values import Variable
 from rewriter.core.onnxfile.tensors import TensorType, refine
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.judges import has_kernel
-from rewriter.trust.proof.models.output_agreement import Bound
-from rewriter.workbench.style import counted
+from rewriter.trust.proof.output_agreement import Bound
 from rewriter.workbench.surgery.extract import as_in
 from rewriter.workbench.surgery.finish import Checks, Surgery, finish
 from rewriter.workbench.surgery.opened import Opened

@@ -22,12 +22,12 @@ import onnx.inliner
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.limits import Limits
 from rewriter.core.engine.run import run
-from rewriter.core.errors import RewriterError, install
+from rewriter.core.errors import RewriterError, counted, install
 from rewriter.core.facts.single_node import known_types
 from rewriter.core.framework.source_info import SourceInfo
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
-from rewriter.core.graph.scopes import needed_functions, with_inner
+from rewriter.core.graph.objects import needed_functions, with_inner
 from rewriter.core.graph.tidy import drop_imports
 from rewriter.core.isolation import child
 from rewriter.core.isolation.budget import Budget, budgeted, current
@@ -35,14 +35,11 @@ from rewriter.core.isolation.child import Crash, NoAnswer
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import RUN
 from rewriter.core.onnxfile import external_data
-from rewriter.core.onnxfile.expansion import expands_too_much
-from rewriter.core.onnxfile.part import Whole, as_inputs, bodies, body_alone, body_of_nodes, graphs
+from rewriter.core.onnxfile.part import Whole, as_inputs, bodies, body_alone, body_of_nodes, expands_too_much, graphs
 from rewriter.core.onnxfile.tensors import read_tensor, write_tensor
-from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof import judges
 from rewriter.trust.proof.judges import RefusedError, has_kernel
-from rewriter.trust.proof.models.model_runs import MOST_BYTES, SECONDS, small_feeds
-from rewriter.trust.proof.models.validity import JUDGES, RUNTIME, WRITTEN, Candidate
-from rewriter.workbench.style import counted
+from rewriter.trust.proof.validity import JUDGES, MOST_BYTES, RUNTIME, SECONDS, WRITTEN, Candidate, small_feeds
 from rewriter.workbench.surgery.data_files import size_of_proto
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened, clear, messages
@@ -334,7 +331,7 @@ def _plain(text: str) -> str:
 
 def _failure(candidate: Candidate) -> str | None:
     """Why a model fails when it runs on ordinary inputs; "" if it runs, None if it was not run."""
-    if not (onnx_runtime.installed() and child.possible()) or candidate.size() > MOST_BYTES:
+    if not (judges.installed() and child.possible()) or candidate.size() > MOST_BYTES:
         return None
     why = None
     try:

@@ -10,12 +10,11 @@ from rewriter.core.isolation import child
 from rewriter.core.isolation.child import Crash, NoAnswer
 from rewriter.core.onnxfile.part import free_inputs
 from rewriter.core.record import field, record
-from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof import judges
 from rewriter.trust.proof.judges import PLAIN, RefusedError
-from rewriter.trust.proof.models.model_inputs import Feed
-from rewriter.trust.proof.models.model_runs import MOST_BYTES, SECONDS, small_feeds
-from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, differences
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.model_inputs import Feed
+from rewriter.trust.proof.output_agreement import Bound, coarsest_eps, differences
+from rewriter.trust.proof.validity import MOST_BYTES, SECONDS, Candidate, small_feeds
 
 ULPS = 64
 """A runtime may add up in another order in a part, and keep more digits between nodes than their type has."""
@@ -76,7 +75,7 @@ def agreement(
         most: limit for the bytes of models that are run.
         bound: how far results may differ; None: as far as another order of the same computation allows.
     """
-    if not (onnx_runtime.installed() and child.possible()):
+    if not (judges.installed() and child.possible()):
         return Agreement(False, reason="ONNX Runtime is not installed")
     why = ""
     try:

@@ -14,7 +14,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import run
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, counted
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
@@ -23,8 +23,7 @@ from rewriter.core.language.rules import RuleSet
 from rewriter.core.onnxfile.tensors import TensorType
 from rewriter.core.record import record
 from rewriter.trust.proof.judges import has_kernel
-from rewriter.trust.proof.models.validity import Candidate
-from rewriter.workbench.style import counted
+from rewriter.trust.proof.validity import Candidate
 from rewriter.workbench.surgery.data_files import save, size_of
 from rewriter.workbench.surgery.extract import keep_nodes, same_as_whole, upstream
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish, size_of_runs

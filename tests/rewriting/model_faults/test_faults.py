@@ -17,7 +17,7 @@ from rewriter.core.engine.run import run
 from rewriter.core.graph.model import Model
 from rewriter.core.language.functions import FAULTS
 from rewriter.core.log import Log
-from rewriter.repairs.entry import HOMES
+from rewriter.repairs import HOMES
 from rewriter.rule_tools.load_rules import load_rules
 from tests.engine.helpers import rule_set
 
@@ -47,7 +47,7 @@ def names(model: onnx.ModelProto) -> list[str]:
 def test_every_fault_is_found_and_mended() -> None:
     assert HOMES.keys() == FAULTS.keys()
     for fault, (module, mend) in HOMES.items():
-        home = import_module(f"rewriter.repairs.model_faults.{module}")
+        home = import_module(f"rewriter.repairs.{module}")
         assert callable(getattr(home, fault)) and callable(getattr(home, mend))
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.app.batch.jobs import OPTIMIZED, all_opened, opened
-from rewriter.app.batch.urls import STDOUT, is_remote, is_url
-from rewriter.app.batch.work import LEVELS
+from rewriter.app.batch.work import LEVELS, STDOUT, is_remote, is_url
 from rewriter.app.cli.options import (
     EDITS,
     LONG,
@@ -34,8 +33,8 @@ from rewriter.app.cli.options import (
     with_words,
 )
 from rewriter.app.cli.output import answer, answer_json, check_stdout, model_to_stdout, print_line, print_message, style_of
+from rewriter.app.style import Style, clean
 from rewriter.core.errors import RewriterError
-from rewriter.workbench.style import Style, clean
 
 if TYPE_CHECKING:
     from rewriter.core.language.rules import RuleSet
@@ -236,7 +235,7 @@ def reduce(args: argparse.Namespace) -> int:
     removed, as long as the same rules fire at the same nodes and the same tools reject the model. Use this to share a model
     without its weights.
     """
-    from rewriter.app.cli.selection import load
+    from rewriter.app.cli.settings import load
     from rewriter.trust.source.find import source_of
     from rewriter.workbench.surgery.reduction import reduced
 
@@ -262,7 +261,7 @@ def undo(args: argparse.Namespace) -> int:
     rewrites, on the same input. After `fix --record full` the input is restored from the result; otherwise pass --original.
     Without FIRING the rewrites are listed.
     """
-    from rewriter.app.cli.selection import load
+    from rewriter.app.cli.settings import load
     from rewriter.app.report import run_lines
     from rewriter.app.report.document import place_text
     from rewriter.trust.check_record import recorded_firings, undone
@@ -376,7 +375,7 @@ def split(args: argparse.Namespace) -> int:
 
 
 def _rules_of_cuts(args: argparse.Namespace) -> RuleSet | None:
-    from rewriter.app.cli.selection import codes, load
+    from rewriter.app.cli.settings import codes, load
 
     if args.rules and not args.rule:
         raise RewriterError("--rules names the rule files; name with --rule the rules that mark the cuts")
@@ -459,7 +458,7 @@ def targets(args: argparse.Namespace, sources: Sequence[Opened], files: Sequence
     Raises:
         RewriterError: a result exists already, or is one of the inputs.
     """
-    from rewriter.core.onnxfile.write import check_target
+    from rewriter.core.onnxfile.files import check_target
 
     if args.dry_run:
         return
@@ -534,7 +533,7 @@ def _written(args: argparse.Namespace, done: Surgery) -> list[str]:
     if args.dry_run and done.write is None:
         return []
     from rewriter.app.batch.remote import name_of, upload
-    from rewriter.core.onnxfile.write import temporary_folder
+    from rewriter.core.onnxfile.files import temporary_folder
 
     with temporary_folder() as folder:
         path = folder / (name_of(args.output) if is_url(args.output) else "model.onnx")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.app.batch.jobs import all_opened, opened
-from rewriter.app.batch.urls import is_remote, with_names
+from rewriter.app.batch.work import is_remote, with_names
 from rewriter.app.cli.options import (
     AFTER,
     BEFORE,
@@ -26,9 +26,9 @@ from rewriter.app.cli.options import (
     with_words,
 )
 from rewriter.app.cli.output import answer, print_message
-from rewriter.core.errors import RewriterError
+from rewriter.app.style import Style, clean
+from rewriter.core.errors import RewriterError, counted
 from rewriter.core.record import replace
-from rewriter.workbench.style import Style, clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,7 +104,7 @@ def view(args: argparse.Namespace) -> int:
     """
     from rewriter.app.report.report_page import viewer_page
     from rewriter.app.report.summary_lines import size_text
-    from rewriter.core.onnxfile.write import check_target, write_file
+    from rewriter.core.onnxfile.files import check_target, write_file
     from rewriter.workbench.inspect.model_stats import model_stats
     from rewriter.workbench.inspect.viewed_graph import ON_NODES, notes_of_differences, viewed_model
 
@@ -183,7 +183,7 @@ def picture(args: argparse.Namespace) -> int:
     from rewriter.app.cli.batch import firings_of
     from rewriter.app.findings import ENDINGS, picture_of_firing, picture_of_part
     from rewriter.core.engine.firing_audit import FiringAudit
-    from rewriter.core.onnxfile.write import check_target, write_file
+    from rewriter.core.onnxfile.files import check_target, write_file
 
     ending = next((ending for ending in ENDINGS if args.output.lower().endswith(ending)), None)
     if ending is None:
@@ -301,7 +301,7 @@ def history(args: argparse.Namespace) -> int:
     digests, and the SHA-256 of the file that was rewritten. Then: the nodes that rules made or changed.
     """
     from rewriter.app.report import run_lines
-    from rewriter.core.onnxfile.read import read_model_file
+    from rewriter.core.onnxfile.model_file import read_model_file
     from rewriter.core.onnxfile.tensors import text
     from rewriter.trust import stamp
     from rewriter.trust.check_record import marks
@@ -333,7 +333,7 @@ def audit(args: argparse.Namespace) -> int:
     """Repeats on INPUT the rewrites that the record in OUTPUT lists, and compares the bytes. The exit code is 1 if the output
     differs, if it has no record, or if a rule has changed since. Nothing is written.
     """
-    from rewriter.app.cli.selection import load
+    from rewriter.app.cli.settings import load
     from rewriter.app.report import run_lines
     from rewriter.trust import check_record
 
@@ -373,10 +373,10 @@ def run(args: argparse.Namespace) -> int:
     from rewriter.app.report import run_lines
     from rewriter.core.graph.tidy import fix_shapes
     from rewriter.core.isolation.budget import within_limits
-    from rewriter.core.onnxfile.write import check_target
-    from rewriter.trust.proof.models.benchmark import Rejected, single_run
-    from rewriter.trust.proof.models.model_inputs import write_arrays
-    from rewriter.trust.proof.models.validity import Candidate
+    from rewriter.core.onnxfile.files import check_target
+    from rewriter.trust.proof.benchmark import Rejected, single_run
+    from rewriter.trust.proof.model_inputs import write_arrays
+    from rewriter.trust.proof.validity import Candidate
     from rewriter.workbench.surgery.ports import with_outputs
 
     target = None if args.output is None else Path(args.output)
@@ -428,9 +428,9 @@ def bench(args: argparse.Namespace) -> int:
     from rewriter.app.report import run_lines
     from rewriter.core.graph.tidy import fix_shapes
     from rewriter.core.isolation.budget import within_limits
+    from rewriter.trust.proof.benchmark import benchmark
     from rewriter.trust.proof.judges import runtime_version
-    from rewriter.trust.proof.models.benchmark import benchmark
-    from rewriter.trust.proof.models.validity import Candidate
+    from rewriter.trust.proof.validity import Candidate
 
     with within_limits(**limits_of(args, LONG)):
         models = []

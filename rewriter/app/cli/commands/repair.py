@@ -24,9 +24,9 @@ from rewriter.app.cli.options import (
     with_words,
 )
 from rewriter.app.cli.output import answer, print_message
-from rewriter.core.errors import RewriterError
+from rewriter.app.style import clean
+from rewriter.core.errors import RewriterError, counted
 from rewriter.core.record import replace
-from rewriter.workbench.style import clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,7 +122,7 @@ def plan(args: argparse.Namespace) -> int:
     """
     from rewriter.app.batch.planned_work import plan_of
     from rewriter.app.cli.batch import one_run
-    from rewriter.core.onnxfile.write import check_target, write_file
+    from rewriter.core.onnxfile.files import check_target, write_file
     from rewriter.trust.plan_file import written
 
     output = None if args.output in (None, "-") else Path(args.output)
@@ -187,9 +187,8 @@ def apply(args: argparse.Namespace) -> int:
     from rewriter.app.batch.job import process
     from rewriter.app.batch.outcome_records import exit_code, model_record
     from rewriter.app.batch.planned_work import work_of
-    from rewriter.app.batch.urls import is_remote, is_url, with_names
-    from rewriter.app.batch.work import Checking, Writing
-    from rewriter.app.cli.selection import load
+    from rewriter.app.batch.work import Checking, Writing, is_remote, is_url, with_names
+    from rewriter.app.cli.settings import load
     from rewriter.app.report.printout import Printout, plain
     from rewriter.app.report.terminal import applied_lines
     from rewriter.trust.plan_file import UNPLANNED, missing, read
@@ -246,7 +245,7 @@ def why(args: argparse.Namespace) -> int:
     others, or too late. Nothing is written.
     """
     from rewriter.app.chosen_rules import find_rule
-    from rewriter.app.cli.selection import choose, codes, load, target_names, wanted_files
+    from rewriter.app.cli.settings import choose, codes, load, target_names, wanted_files
     from rewriter.app.findings import explained
     from rewriter.app.report.rule_lines import when_asked
     from rewriter.app.report.why_lines import explanation

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewriter.app.batch.jobs import opened
+from rewriter.app.cli.main import COMMANDS, make_parser
 from rewriter.app.cli.options import (
     CONFIGURATION,
     RULE_PATHS,
@@ -21,14 +22,13 @@ from rewriter.app.cli.options import (
     with_words,
 )
 from rewriter.app.cli.output import answer, answer_json, print_line, print_message, print_page, progress, style_of
-from rewriter.app.cli.program import COMMANDS, make_parser
-from rewriter.core.errors import RewriterError, install
-from rewriter.workbench.style import clean, counted
+from rewriter.app.style import clean
+from rewriter.core.errors import RewriterError, counted, install
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rewriter.core.language.rule import Rule
+    from rewriter.core.language.rules import Rule
 
 # Lists and explanations: rules, packs of rules, messages, commands.
 
@@ -54,7 +54,7 @@ def rules(args: argparse.Namespace) -> int:
     lists the rules that repair a model that a tool rejects with this message, best first. The exit code is 1 if no rule surely
     does; the closest rules are then listed.
     """
-    from rewriter.app.cli.selection import read_rules, target_names
+    from rewriter.app.cli.settings import read_rules, target_names
     from rewriter.app.report.rule_lines import HANG, MARKS, rule_object, rule_table
     from rewriter.core.language.rules import targets_meant
     from rewriter.core.record import as_dict
@@ -134,7 +134,7 @@ def _of_exporter(rules: Sequence[Rule], name: str | None) -> Sequence[Rule]:
 def rule(args: argparse.Namespace) -> int:
     """Shows one rule: its purpose, the models that it is for, its parameters, upstream issues and text."""
     from rewriter.app.chosen_rules import find_rule
-    from rewriter.app.cli.selection import read_rules
+    from rewriter.app.cli.settings import read_rules
     from rewriter.app.report.printout import Printout
     from rewriter.app.report.rule_lines import rule_lines, rule_object, text_lines
 
@@ -187,7 +187,7 @@ def help(args: argparse.Namespace) -> int:
 
 
 def _print_rule(word: str) -> None:
-    from rewriter.app.cli.selection import read_rules
+    from rewriter.app.cli.settings import read_rules
     from rewriter.app.report.rule_lines import rule_lines
     from rewriter.core.language.diagnostics import suggest
 
@@ -229,8 +229,8 @@ def new(args: argparse.Namespace) -> int:
     hand-made repair. The rule is run on the model, and its result is compared with the repair. Comments mark the guesses. If
     one rule is not enough, the codes of the others count on from CODE.
     """
-    from rewriter.app.cli.selection import load
-    from rewriter.core.onnxfile.write import check_target, write_file
+    from rewriter.app.cli.settings import load
+    from rewriter.core.onnxfile.files import check_target, write_file
 
     if (args.around is None) == (args.repair is None):
         raise RewriterError("name either a node with --around, or the repair of the model with --to")
@@ -273,7 +273,7 @@ def new_pack(args: argparse.Namespace) -> int:
     example rule with tests and its verdict of `verify`, a test of the package, and a workflow for CI.
     """
     from rewriter.app.cli.commands.trials import verify
-    from rewriter.trust.proof.onnx_runtime import installed
+    from rewriter.trust.proof.judges import installed
     from rewriter.workbench.authoring.new_pack import named, write_pack
 
     pack = named(args.name)
@@ -326,7 +326,7 @@ def fmt(args: argparse.Namespace) -> int:
 def _formatted(file: str, *, is_check: bool) -> bool:
     """Formats a file, or only checks it. Returns whether its layout differs. Raises RewriterError."""
     from rewriter.core.language.rule_files import read_rule_file
-    from rewriter.core.onnxfile.write import write_file
+    from rewriter.core.onnxfile.files import write_file
     from rewriter.rule_tools.format import format_text
 
     text = read_rule_file(file)

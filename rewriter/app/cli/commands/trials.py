@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from rewriter.app.cli.options import LONG, RULES, Limits, OneOf, Option, command, like, limits_of
 from rewriter.app.cli.output import answer, answer_json, print_line, print_message, progress, style_of, tracked, wants_color
-from rewriter.core.errors import RewriterError
-from rewriter.workbench.style import clean, counted
+from rewriter.app.style import clean
+from rewriter.core.errors import RewriterError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -91,7 +91,7 @@ def watched(paths: Sequence[str] | None, work: Callable[[], int], wait: Callable
 
 
 def _test(args: argparse.Namespace) -> int:
-    from rewriter.app.cli.selection import load
+    from rewriter.app.cli.settings import load
     from rewriter.trust.rule_tests import inline_tests, limited_results
 
     known = load(args.rules)
@@ -136,7 +136,7 @@ def _tell_difference(lines: Sequence[str]) -> None:
 
 def _bless(args: argparse.Namespace) -> int:
     """Writes expected models. Returns 1 if a test fails for another reason than its expected model."""
-    from rewriter.app.cli.selection import load
+    from rewriter.app.cli.settings import load
     from rewriter.workbench.authoring.bless import Blessing, blessings, write_blessings
 
     found = list(blessings(load(args.rules)))
@@ -167,7 +167,7 @@ def lint(args: argparse.Namespace) -> int:
     their own results, undo each other, or can never apply. Warns of tables that hold conditions or are too wide, and of a
     rewrite that is written twice.
     """
-    from rewriter.app.cli.selection import load
+    from rewriter.app.cli.settings import load
     from rewriter.app.report.rule_lines import finding_object
     from rewriter.core.language.diagnostics import render_all
     from rewriter.rule_tools.lint import rule_set
@@ -209,11 +209,11 @@ def coverage(args: argparse.Namespace) -> int:
     from rewriter.app.batch.job import process
     from rewriter.app.batch.jobs import find_models, unwritten
     from rewriter.app.batch.work import Notes, Rewriting, Work
-    from rewriter.app.cli.console_report import failure
-    from rewriter.app.cli.selection import load
+    from rewriter.app.cli.batch import failure
+    from rewriter.app.cli.settings import load
     from rewriter.app.report.printout import Printout
     from rewriter.app.report.rule_lines import coverage_lines
-    from rewriter.core.engine.firing import Coverage, parts
+    from rewriter.core.engine.attempt import Coverage, parts
 
     known = load([args.rules]).with_settings(args.set)
     count, failed, limits = Coverage(), 0, limits_of(args)
@@ -272,7 +272,7 @@ def verify(args: argparse.Namespace) -> int:
     onnx.reference. Rules that have not changed since the lock file was written are not run again. Needs onnx-rewriter[verify].
     The exit code is 1 if there is a counterexample, or if a rule could not be verified and does not give a reason.
     """
-    from rewriter.app.cli.selection import codes, load
+    from rewriter.app.cli.settings import codes, load
     from rewriter.app.configuration import rule_paths
     from rewriter.core.resources import resource
     from rewriter.trust.proof.oracles import require_runtime

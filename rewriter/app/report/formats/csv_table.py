@@ -13,8 +13,8 @@ import os
 from collections.abc import Iterator, Mapping
 
 from rewriter.app.report.document import ModelRecord, Report, columns_of, verdict_of
+from rewriter.app.style import clean
 from rewriter.core.log import Blocked, Change, Firing, Question, RolledBack, Suppressed
-from rewriter.workbench.style import clean
 
 COLUMNS = (
     "model",

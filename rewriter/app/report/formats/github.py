@@ -18,8 +18,9 @@ from rewriter.app.report.document import (
     rolled_place,
     severity,
 )
+from rewriter.app.style import clean
+from rewriter.core.errors import counted
 from rewriter.core.log import Blocked, Firing, RolledBack
-from rewriter.workbench.style import clean, counted
 
 PLACES = 8  # named in one annotation
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}

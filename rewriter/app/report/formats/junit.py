@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from rewriter.app.report.document import ModelRecord, Report, by_rule, change_lines, place_text, repair_text, rolled_place, verb
+from rewriter.app.style import clean
+from rewriter.core.errors import counted
 from rewriter.core.log import Blocked, Firing
-from rewriter.workbench.style import clean, counted
 
 LISTED = 100  # firings of one rule and model
 _OUTCOMES = ("failure", "error", "skipped")

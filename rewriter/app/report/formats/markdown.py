@@ -26,8 +26,9 @@ from rewriter.app.report.document import (
     verb,
 )
 from rewriter.app.report.terminal import models_by_status
+from rewriter.app.style import clean
+from rewriter.core.errors import counted
 from rewriter.core.log import Firing
-from rewriter.workbench.style import clean, counted
 
 SHOWN = 3  # firings of one rule and model whose changes are shown
 LISTED = 20  # further ones that are named

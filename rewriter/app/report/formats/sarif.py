@@ -22,8 +22,9 @@ from rewriter.app.report.document import (
     severity,
 )
 from rewriter.app.report.printout import Listed, pieces
+from rewriter.app.style import clean
+from rewriter.core.errors import counted
 from rewriter.core.log import Blocked, Firing, Question, RolledBack, Suppressed
-from rewriter.workbench.style import clean, counted
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {"error": "error", "warning": "warning", "info": "note"}

@@ -7,13 +7,13 @@ from itertools import groupby, product
 from typing import Any
 
 from rewriter.core.language import ast, schema
+from rewriter.core.language.ast import bound, depth, rebuild, size, walk
 from rewriter.core.language.diagnostics import Diagnostic
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.expand.variants import ASSOCIATIVE, MAX_VARIANTS, Variant, count, is_false, left_of, variants
 from rewriter.core.language.functions import FUNCTIONS
 from rewriter.core.language.header import read_header
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.language.syntax.words import MAX_DEPTH
-from rewriter.core.language.walk import bound, depth, rebuild, size, walk
 from rewriter.core.record import names, record, replace
 
 # `define name(a, b) = ...`: its calls are replaced by its body, so that only the parser knows defines.

@@ -12,8 +12,8 @@ from math import prod
 from typing import Any
 
 from rewriter.core.language import ast
+from rewriter.core.language.ast import canonical, rebuild, walk
 from rewriter.core.language.operator_traits import having
-from rewriter.core.language.walk import canonical, rebuild, walk
 from rewriter.core.record import record, replace
 
 MAX_VARIANTS = 64

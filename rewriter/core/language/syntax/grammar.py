@@ -12,8 +12,7 @@ from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from rewriter.core.language.cache.store import read_or_make
-from rewriter.core.resources import resource
+from rewriter.core.resources import read_or_make, resource
 
 if TYPE_CHECKING:
     from lark import Lark, Token

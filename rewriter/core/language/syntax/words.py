@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf, nan
 
-from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.schema import DTYPES
 
 # How large a rule file and its parts may be: a stranger's file must end in a message, not in a full memory or a full stack.
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.schema import DTYPES
 from rewriter.trust.proof.instances.draft import Draft
 
 DOMAIN = "com.microsoft"

@@ -11,6 +11,7 @@ from typing import Any
 from rewriter.core.engine.compile import default_value
 from rewriter.core.errors import RewriterError
 from rewriter.core.language import ast, schema
+from rewriter.core.language.ast import walk
 from rewriter.core.language.claims import (
     TRUE,
     Branch,
@@ -24,11 +25,10 @@ from rewriter.core.language.claims import (
     replace_parts,
 )
 from rewriter.core.language.claims import Term as ClaimTerm
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.meaning import takes, type_variables
 from rewriter.core.language.operator_traits import traits
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.walk import walk
+from rewriter.core.language.rules import Rule
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.record import field, record
 from rewriter.trust.proof.instances import contrib_operators
 from rewriter.trust.proof.instances.draft import Dims, Draft, Rejected, Term

@@ -19,12 +19,12 @@ from onnx import TensorProto, helper
 from rewriter.core.engine.compile import parameters
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.infer import output_types
-from rewriter.core.facts.shape_values import NodeFacts, of_array
+from rewriter.core.facts.shape_rules import NodeFacts, of_array
 from rewriter.core.language import ast, schema
-from rewriter.core.language.dtypes import DTYPES
 from rewriter.core.language.operator_traits import traits
 from rewriter.core.language.pattern import ANY_OPERATOR, Made, Pattern, PatternNode, compile_pattern
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.onnxfile.tensors import TensorType
 from rewriter.trust.proof.instances import contrib_operators
 from rewriter.trust.proof.instances.draft import Dims, Draft, Rejected, Term

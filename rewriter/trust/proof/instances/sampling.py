@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 
 from rewriter.core.language import ast, schema
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.walk import walk
+from rewriter.core.language.ast import walk
+from rewriter.core.language.rules import Rule
 from rewriter.core.onnxfile.part import free_inputs
 from rewriter.core.record import replace
 from rewriter.trust.proof.instances.draft import Dims, Rejected

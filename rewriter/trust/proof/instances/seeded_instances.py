@@ -18,7 +18,7 @@ from onnx import AttributeProto, TensorProto, helper
 from rewriter.core.engine.compile import default_value
 from rewriter.core.language import ast, schema
 from rewriter.core.language.operator_traits import traits
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.core.onnxfile.part import free_inputs
 from rewriter.core.record import replace
 from rewriter.trust.proof.instances.draft import Dims

@@ -14,19 +14,19 @@ import onnx
 from onnx import printer
 
 from rewriter.core.language import ast
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.core.onnxfile.part import Whole
 from rewriter.core.record import replace
 from rewriter.trust.proof.instances.instance import Array, Instance
 from rewriter.trust.proof.instances.random_arrays import STYLES
 from rewriter.trust.proof.instances.sampling import Stream
 from rewriter.trust.proof.instances.seeded_instances import forget_output_shapes, resize, shapes
-from rewriter.trust.proof.models.model_runs import values_of
-from rewriter.trust.proof.models.output_agreement import RunBound, compare
 from rewriter.trust.proof.oracles import ORACLES, Refusal
+from rewriter.trust.proof.output_agreement import RunBound, compare
 from rewriter.trust.proof.rules.refused import RunningInstance
 from rewriter.trust.proof.rules.trial import CHANGED, NOT_FIRED, REPAIRED, SAME, STILL, VOID, WRONG, Trial, attempt, run_on
 from rewriter.trust.proof.rules.verdict import Unneeded
+from rewriter.trust.proof.validity import values_of
 from rewriter.trust.rule_tests import run_test
 
 # Makes a counterexample as small as it stays one: fewer outputs, shorter dimensions, plainer values.

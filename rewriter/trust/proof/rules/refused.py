@@ -19,7 +19,7 @@ import onnx
 from rewriter.core.conditions.recorded_graph import HasKernel
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.ast import Evidence
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.core.record import record, replace
 from rewriter.trust.proof.instances.instance import Array, Instance, ir_version
 from rewriter.trust.proof.instances.random_arrays import STYLES, NoInputs, feed

@@ -14,19 +14,18 @@ from rewriter.core.engine.run import run
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.language import ast
-from rewriter.core.language.dtypes import DTYPES
+from rewriter.core.language.ast import walk
 from rewriter.core.language.operator_traits import DRAWS
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
-from rewriter.core.language.walk import walk
+from rewriter.core.language.rules import Rule, RuleSet
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.log import Log
 from rewriter.core.record import field, record
-from rewriter.trust.proof import onnx_runtime
+from rewriter.trust.proof import judges
 from rewriter.trust.proof.instances.instance import Array, Instance
 from rewriter.trust.proof.instances.random_arrays import EDGES, LARGE, STYLES, NoInputs, feed
-from rewriter.trust.proof.models.model_runs import values_of
-from rewriter.trust.proof.models.output_agreement import RunBound, RunDifference, compare
 from rewriter.trust.proof.oracles import ORACLES, Answer, Loaded, Refusal, answer
+from rewriter.trust.proof.output_agreement import RunBound, RunDifference, compare
+from rewriter.trust.proof.validity import values_of
 from rewriter.trust.rule_tests import companions
 from rewriter.trust.source.find import parse_source
 
@@ -293,7 +292,7 @@ def checked(model: onnx.ModelProto, *, full: bool = True) -> str:
     try:
         onnx.checker.check_model(model, full_check=full)
     except Exception as error:  # the checker raises the errors of its C++ side
-        return onnx_runtime.one_line(str(error))
+        return judges.one_line(str(error))
     return ""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
-from rewriter.core.onnxfile.write import write_file
+from rewriter.core.onnxfile.files import write_file
 from rewriter.core.record import field, record
 
 TESTED, COUNTEREXAMPLE, UNVERIFIED = "tested", "counterexample", "unverified"

@@ -21,18 +21,15 @@ from rewriter.core.graph.model import Model, load
 from rewriter.core.isolation.budget import restrict
 from rewriter.core.isolation.process import Process, received
 from rewriter.core.language import schema
-from rewriter.core.language.dtypes import DTYPE_NAMES
-from rewriter.core.language.rule import Rule
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import Rule, RuleSet
+from rewriter.core.language.schema import DTYPE_NAMES
 from rewriter.core.record import field, record, replace
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.trust.proof.instances.instance import Array, Instance
 from rewriter.trust.proof.instances.random_arrays import STYLES
 from rewriter.trust.proof.instances.sampling import Stream
-from rewriter.trust.proof.models.model_runs import values_of
-from rewriter.trust.proof.models.output_agreement import FrameworkOutputs, compare
-from rewriter.trust.proof.models.validity import Candidate
 from rewriter.trust.proof.oracles import ORACLES, Refusal
+from rewriter.trust.proof.output_agreement import FrameworkOutputs, compare
 from rewriter.trust.proof.rules.obligation import obligation, running, shrink, unneeded
 from rewriter.trust.proof.rules.refused import REFUSED, refuted, running_instance
 from rewriter.trust.proof.rules.trial import (
@@ -48,6 +45,7 @@ from rewriter.trust.proof.rules.trial import (
     attempt,
 )
 from rewriter.trust.proof.rules.verdict import COUNTEREXAMPLE, TESTED, UNVERIFIED, Verdict
+from rewriter.trust.proof.validity import Candidate, values_of
 from rewriter.trust.rule_tests import run_test
 from rewriter.trust.source.acceptance import objection
 from rewriter.trust.source.find import find, load_source

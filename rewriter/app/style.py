@@ -1,4 +1,4 @@
-"""Optional colour, and names that cannot control a terminal."""
+"""Printed text: optional colour, names that cannot control a terminal, and lines of its width."""
 
 from __future__ import annotations
 
@@ -20,11 +20,6 @@ class Style:
     def paint(self, name: str, text: str) -> str:
         """The text in a style: bold, dim, red, green, yellow or cyan."""
         return f"\x1b[{_CODES[name]}m{text}\x1b[0m" if self.color and text else text
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 rule`, `2,000 rules`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 clean = printable

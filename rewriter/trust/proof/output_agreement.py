@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import onnx
 
-from rewriter.core.language.rule import Rule
+from rewriter.core.language.rules import Rule
 from rewriter.core.record import record
 from rewriter.trust.proof.instances.instance import Array
 from rewriter.trust.proof.instances.random_arrays import float_types
 from rewriter.trust.proof.judges import SESSION
-from rewriter.trust.proof.models.model_inputs import read_inputs, recorded_feed
-from rewriter.trust.proof.models.model_runs import CannotRun, GaveUp, ModelRun, runtimes
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.model_inputs import read_inputs, recorded_feed
+from rewriter.trust.proof.validity import Candidate, CannotRun, GaveUp, ModelRun, runtimes
 
 PROMISING = frozenset({"exact", "approx"})
 """Kinds of rules that promise the same outputs, up to a bound."""

@@ -13,7 +13,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import Context
 from rewriter.core.graph.index import GraphIndex
-from rewriter.core.graph.scopes import FunctionKey, bodies, callee, key_of, needed_functions
+from rewriter.core.graph.objects import FunctionKey, bodies, callee, key_of, needed_functions
 from rewriter.core.rewriting.inline import add_imports, body_keeps_meaning, inline_function, needed_imports
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import onnx
 import onnx_graphsurgeon as gs
 
-from rewriter.core.conditions.context import Context
-from rewriter.core.conditions.graph_functions import has_form, node_keeps_meaning, obstacle, takes_types
-from rewriter.core.graph.index import GraphIndex, operator_key
-from rewriter.core.graph.message_text import node_name
+from rewriter.core.conditions.context import Context, has_form, node_keeps_meaning, obstacle, takes_types
+from rewriter.core.graph.index import GraphIndex
+from rewriter.core.graph.model_text import node_name
+from rewriter.core.graph.objects import operator_key
 from rewriter.core.graph.save import newest_import
 from rewriter.core.graph.values import elem_type
 from rewriter.core.language import schema

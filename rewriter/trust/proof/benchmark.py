@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from rewriter.core.errors import RewriterError, install
+from rewriter.core.isolation.child import NoAnswer
+from rewriter.core.onnxfile.files import temporary_folder
 from rewriter.core.onnxfile.part import free_inputs
-from rewriter.core.onnxfile.write import temporary_folder
 from rewriter.core.record import record
-from rewriter.trust.proof import judges, onnx_runtime
-from rewriter.trust.proof.judges import NoAnswer, RefusedError
-from rewriter.trust.proof.models.model_inputs import Feed, feed_sets, recorded_feed
-from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun, Outputs, Ready, runtime_version, runtimes
-from rewriter.trust.proof.models.validity import Candidate
-from rewriter.trust.proof.native import NodeTime
+from rewriter.trust.proof import judges
+from rewriter.trust.proof.judges import NodeTime, RefusedError
+from rewriter.trust.proof.model_inputs import Feed, feed_sets, recorded_feed
+from rewriter.trust.proof.validity import Candidate, CannotRun, ModelRun, Outputs, Ready, runtime_version, runtimes
 
 # One run of a model, as `rewriter run` and `bench` have it: on inputs of a file, or on the first made-up ones it accepts.
 
@@ -60,7 +59,7 @@ def single_run(
     if consumer is not None:
         run = _InConsumer(candidate, consumer[1])
     else:
-        run = _InRuntime(candidate) if runtime == onnx_runtime.NAME else ModelRun(candidate, runtime)
+        run = _InRuntime(candidate) if runtime == judges.NAME else ModelRun(candidate, runtime)
     if inputs is not None:
         return _ran(run, recorded_feed(inputs, candidate.proto), version)
     refused: CannotRun | None = None
@@ -92,13 +91,13 @@ class _InRuntime(ModelRun):
     """A model of any size in ONNX Runtime, as users have it. Raises CannotRun if it does not load or run."""
 
     def __init__(self, candidate: Candidate) -> None:
-        self.runtime = onnx_runtime.NAME
+        self.runtime = judges.NAME
         try:
             self._session = candidate.session()
         except RefusedError as error:
-            raise Rejected(f"{onnx_runtime.NAME} rejects the model: {error}") from error
+            raise Rejected(f"{judges.NAME} rejects the model: {error}") from error
         except NoAnswer as error:
-            raise CannotRun(error.sentence(onnx_runtime.NAME)) from error
+            raise CannotRun(error.sentence(judges.NAME)) from error
 
 
 def _ran(run: Callable[[Feed], Outputs], feed: Feed, version: str) -> SingleRun:
@@ -167,7 +166,7 @@ def benchmark(
     Raises:
         RewriterError: ONNX Runtime is missing, or rejects a model.
     """
-    if not onnx_runtime.installed():
+    if not judges.installed():
         raise RewriterError(f"bench needs ONNX Runtime; install it with: {install('verify')}")
     feeds, first = [], None
     for _, _, candidate, drawn in models:
@@ -180,12 +179,12 @@ def benchmark(
         question = [(str(path), feed) for (_, path, _, _), feed in zip(models, feeds, strict=True)]
         try:
             found = judges.bench(question, runs, warmup, seconds, threads, optimize, str(folder))
-        except judges.NoAnswer as error:
-            raise RewriterError(error.sentence(onnx_runtime.NAME)) from error
+        except NoAnswer as error:
+            raise RewriterError(error.sentence(judges.NAME)) from error
     timings = []
     for (name, *_), feed, one in zip(models, feeds, found, strict=True):
         if "refused" in one:
-            raise RewriterError(f"{name}: {onnx_runtime.NAME}: {one['refused']}")
+            raise RewriterError(f"{name}: {judges.NAME}: {one['refused']}")
         shown = [f"{key} {np.asarray(value).dtype}[{','.join(map(str, np.shape(value)))}]" for key, value in feed.items()]
         timings.append(Timing(name, shown, one["load"], one["times"], one["nodes"]))
     return timings

@@ -15,11 +15,10 @@ import onnx
 from rewriter.core.errors import RewriterError
 from rewriter.core.log import Verification
 from rewriter.core.onnxfile.part import free_inputs
-from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, Verify, state_after, stretches
-from rewriter.trust.proof.models.model_inputs import Feed, random_feeds
-from rewriter.trust.proof.models.model_runs import CannotRun, ModelRun, Outputs, runtimes
-from rewriter.trust.proof.models.output_agreement import Bound, coarsest_eps, differences
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.guard import Culprit, Replay, ReplayedRun, Variation, Verify, state_after, stretches
+from rewriter.trust.proof.model_inputs import Feed, random_feeds
+from rewriter.trust.proof.output_agreement import Bound, coarsest_eps, differences
+from rewriter.trust.proof.validity import Candidate, CannotRun, ModelRun, Outputs, runtimes
 
 BOUND = Bound(ulps=64, rtol=1e-4, atol=1e-6)
 """Kernels add up in another order for another batch."""

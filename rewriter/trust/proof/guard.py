@@ -18,8 +18,7 @@ from rewriter.core.graph.model import Model
 from rewriter.core.log import RUN, Firing, Judged, Log, RolledBack, Verification
 from rewriter.core.record import record, replace
 from rewriter.trust.proof.judges import SESSION
-from rewriter.trust.proof.models.model_runs import Running
-from rewriter.trust.proof.models.validity import JUDGES, Candidate, CrashReason
+from rewriter.trust.proof.validity import JUDGES, Candidate, CrashReason, Running
 
 # Running the rules on a model again, with some firings left out.
 #

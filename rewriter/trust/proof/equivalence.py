@@ -18,10 +18,9 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Firing, Verification
 from rewriter.core.record import record, replace
-from rewriter.trust.proof.models.guard import Culprit, Replay, ReplayedRun, Variation, first_bad, state_after, stretches
-from rewriter.trust.proof.models.model_inputs import EDGES, INFINITE, LARGE, LIMITS, Feed, FeedSet, feed_sets, recorded_feed
-from rewriter.trust.proof.models.model_runs import CannotRun, GaveUp, ModelRun, Outputs, runtime_version, runtimes
-from rewriter.trust.proof.models.output_agreement import (
+from rewriter.trust.proof.guard import Culprit, Replay, ReplayedRun, Variation, first_bad, state_after, stretches
+from rewriter.trust.proof.model_inputs import EDGES, INFINITE, LARGE, LIMITS, Feed, FeedSet, feed_sets, recorded_feed
+from rewriter.trust.proof.output_agreement import (
     PROMISING,
     Bound,
     FrameworkOutputs,
@@ -30,7 +29,7 @@ from rewriter.trust.proof.models.output_agreement import (
     coarsest_eps,
     differences,
 )
-from rewriter.trust.proof.models.validity import Candidate
+from rewriter.trust.proof.validity import Candidate, CannotRun, GaveUp, ModelRun, Outputs, runtime_version, runtimes
 
 # A model that runs, with its inputs and outputs: other states of the model are compared with these outputs.
 

@@ -22,8 +22,8 @@ from rewriter.core.errors import RewriterError, reason
 from rewriter.core.isolation import budget
 from rewriter.core.isolation.budget import size_text
 from rewriter.core.language.operator_traits import TRAITS
+from rewriter.core.onnxfile.files import write_file
 from rewriter.core.onnxfile.part import free_inputs
-from rewriter.core.onnxfile.write import write_file
 from rewriter.core.record import record, replace
 
 # Arrays in files of NumPy, which people pass as inputs, outputs or weights, and the messages about damaged files.
