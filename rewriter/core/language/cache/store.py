@@ -43,7 +43,8 @@ def read(kind: str, key: str = "") -> str | None:
     if found is None:
         return None
     with found as file, contextlib.suppress(OSError):
-        os.utime(file.name)  # the entries that were used last stay
+        with contextlib.suppress(OSError):  # `--sandbox` can read the folder only
+            os.utime(file.name)  # the entries that were used last stay
         return _read_sealed(file)
     return None
 
