@@ -24,7 +24,7 @@ from typing import BinaryIO
 import rewriter
 from rewriter.core.resources import resource
 
-MAX_ENTRIES = 64
+MAX_ENTRIES, MAX_BYTES = 1024, 1 << 28
 SEAL = 12
 
 
@@ -86,8 +86,12 @@ def write(kind: str, key: str, text: str, tail: Sequence[str] = ()) -> None:
             os.replace(name, path)
         except OSError:
             os.unlink(name)
-        for old in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)[MAX_ENTRIES:]:
-            old.unlink(missing_ok=True)
+        entries = [(entry, entry.stat()) for entry in folder.iterdir()]
+        kept = 0
+        for number, (entry, status) in enumerate(sorted(entries, key=lambda one: one[1].st_mtime, reverse=True)):
+            kept += status.st_size
+            if number >= MAX_ENTRIES or kept > MAX_BYTES:
+                entry.unlink(missing_ok=True)
 
 
 def discard(kind: str, key: str) -> None:
