@@ -40,7 +40,7 @@ def resource(name: str) -> Path:
     raise FileNotFoundError(f"{name} is missing from this installation of rewriter")
 
 
-MAX_ENTRIES = 64
+MAX_ENTRIES, MAX_BYTES = 1024, 1 << 28
 SEAL = 12
 
 
@@ -59,7 +59,8 @@ def read(kind: str, key: str = "") -> str | None:
     if found is None:
         return None
     with found as file, contextlib.suppress(OSError):
-        os.utime(file.name)  # the entries that were used last stay
+        with contextlib.suppress(OSError):  # `--sandbox` can read the folder only
+            os.utime(file.name)  # the entries that were used last stay
         return _read_sealed(file)
     return None
 
@@ -101,8 +102,12 @@ def write(kind: str, key: str, text: str, tail: Sequence[str] = ()) -> None:
             os.replace(name, path)
         except OSError:
             os.unlink(name)
-        for old in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)[MAX_ENTRIES:]:
-            old.unlink(missing_ok=True)
+        entries = [(entry, entry.stat()) for entry in folder.iterdir()]
+        kept = 0
+        for number, (entry, status) in enumerate(sorted(entries, key=lambda one: one[1].st_mtime, reverse=True)):
+            kept += status.st_size
+            if number >= MAX_ENTRIES or kept > MAX_BYTES:
+                entry.unlink(missing_ok=True)
 
 
 def discard(kind: str, key: str) -> None:

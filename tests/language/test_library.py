@@ -216,7 +216,8 @@ def test_without_a_folder(place: str, file: Path, home: Path) -> None:
     assert [rule.code for rule in load_rules([file])] == ["A1"]
 
 
-def test_old_entries_go(tmp_path: Path, home: Path) -> None:
+def test_old_entries_go(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "MAX_ENTRIES", 8)
     file = tmp_path / "a.rules"
     file.write_text(RULE)
     load_rules([file])
@@ -230,6 +231,14 @@ def test_old_entries_go(tmp_path: Path, home: Path) -> None:
     assert len(list(home.iterdir())) == resources.MAX_ENTRIES
     assert first not in entries(home)
     assert list(home.glob(".rules-*")) == []
+
+
+def test_large_entries_go(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "MAX_BYTES", 2_500_000)
+    for number in range(4):
+        resources.write("test", str(number), "x" * 1_000_000)
+        os.utime(max(home.iterdir(), key=lambda file: file.stat().st_mtime), (number, number))
+    assert [resources.read("test", str(number)) is None for number in range(4)] == [True, True, False, False]
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -100,6 +101,17 @@ def test_no_place_to_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
     assert works()
     grammar.cache_clear()
+
+
+def test_a_folder_that_can_only_be_read_is_used(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in `--sandbox`, which would otherwise compile all rules in each call."""
+
+    def unchangeable(name: str) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), name)
+
+    resources.write("test", "a", "text of a")
+    monkeypatch.setattr(os, "utime", unchangeable)
+    assert resources.read("test", "a") == "text of a"
 
 
 def test_only_the_first_process_makes_a_text(home: Path) -> None:

@@ -15,7 +15,7 @@ from rewriter.core.language.claims import TermRef
 from rewriter.core.language.header import Clause, exactly
 from rewriter.core.record import record
 from rewriter.rule_tools.lint.outcome import RewriteResult, consumes_root, independent, outcomes
-from rewriter.rule_tools.lint.overlay import OpKey, RuleSubject, compatible, implies, overlays, subject
+from rewriter.rule_tools.lint.overlay import OpKey, RuleSubject, compatible, implies, may_lie, overlays, subject
 
 # The models that two rules are meant for: exporters, versions, opsets, the framework's own file.
 
@@ -93,12 +93,14 @@ def _edges(known: Mapping[str, RuleSubject], results: Mapping[str, list[RewriteR
     edges: dict[str, set[str]] = {code: set() for code in known}
     for code, code_results in results.items():
         for outcome in code_results:
-            ops = {op for ref in _anchors(outcome, certain) for op in outcome.picture.nodes[ref].ops or ()}
+            anchors = _anchors(outcome, certain)
+            ops = {op for ref in anchors for op in outcome.picture.nodes[ref].ops or ()}
             readers = {one.names.side: one for op in (None, *sorted(ops)) for one in groups.get(op, ())}
             for side, reader in readers.items():
-                if side in edges[code] or not meet(known[code], reader) or _once(known[code], reader):
+                ways = [] if side in edges[code] else _ways(outcome, anchors, reader, certain)
+                if not ways or not meet(known[code], reader) or _once(known[code], reader):
                     continue
-                if _feeds(outcome, reader, certain):
+                if any(_feeds(outcome, reader, at, place, certain) for at, place in ways):
                     edges[code].add(side)
     return edges
 
@@ -114,17 +116,23 @@ def _anchors(outcome: RewriteResult, certain: bool) -> list[TermRef]:
     return sorted(outcome.picture.nodes if certain else outcome.touched, key=repr)
 
 
-def _feeds(outcome: RewriteResult, reader: RuleSubject, certain: bool) -> bool:
+def _ways(outcome: RewriteResult, anchors: list[TermRef], reader: RuleSubject, certain: bool) -> list[tuple[TermRef, TermRef]]:
+    """The nodes of a pattern and of a result that may be one, as far as the two nodes show it."""
     pattern, result = reader.graph, outcome.picture
-    if certain and pattern.private:
-        return False
-    for at in [pattern.root] if certain else list(pattern.nodes):
-        for place in _anchors(outcome, certain):
-            for overlay in overlays(pattern, at, result, place):
-                if not outcome.touched & set(overlay.nodes.values()):
-                    continue
-                if implies(pattern, result, overlay, some=True) if certain else compatible(pattern, result, overlay):
-                    return True
+    if certain and (pattern.private or len(pattern.nodes) > len(result.nodes)):
+        return []
+    places = [(ref, result.nodes[ref]) for ref in (outcome.touched if certain and len(pattern.nodes) == 1 else anchors)]
+    starts = [(pattern.root, pattern.nodes[pattern.root])] if certain else list(pattern.nodes.items())
+    return [(at, place) for at, mine in starts for place, theirs in places if may_lie(mine, theirs, certain)]
+
+
+def _feeds(outcome: RewriteResult, reader: RuleSubject, at: TermRef, place: TermRef, certain: bool) -> bool:
+    pattern, result = reader.graph, outcome.picture
+    for overlay in overlays(pattern, at, result, place, covering=certain):
+        if outcome.touched.isdisjoint(overlay.nodes.values()):
+            continue
+        if implies(pattern, result, overlay, some=True) if certain else compatible(pattern, result, overlay):
+            return True
     return False
 
 
@@ -260,7 +268,8 @@ def _judge(one: RuleSubject, other: RuleSubject, order: _Before) -> Pair | None:
 def _covers(general: RuleSubject, special: RuleSubject, place: TermRef) -> bool:
     """Whether a rule matches in all places where another one does, with its root at a node of the other's pattern."""
     one, other = general.graph, special.graph
-    return reaches_all(general, special) and any(implies(one, other, way) for way in overlays(one, one.root, other, place))
+    ways = overlays(one, one.root, other, place, covering=True)
+    return reaches_all(general, special) and any(implies(one, other, way) for way in ways)
 
 
 def _inside(drawn: list[RuleSubject], groups: Groups) -> Iterator[Pair]:

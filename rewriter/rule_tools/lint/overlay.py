@@ -7,7 +7,7 @@ has anyway: then the first `covers` the second, and matches in all places where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import islice, permutations, takewhile
 from math import inf
 from typing import Any
@@ -31,7 +31,6 @@ from rewriter.core.language.claims import (
     implied,
     is_constant,
     normal,
-    replace_parts,
 )
 from rewriter.core.language.header import PHASES, Clause, parse_versions
 from rewriter.core.language.pattern import (
@@ -365,13 +364,22 @@ class Overlay:
         return Overlay(dict(self.nodes), dict(self.tensors), self.same, self.covers, self.unsure)
 
 
-def overlays(one: RuleGraph, at: TermRef, other: RuleGraph, place: TermRef) -> Iterator[Overlay]:
-    """The ways in which node `at` of the one is node `place` of the other, with everything upwards of them."""
-    if not _may_be_one(one.nodes[at], other.nodes[place]):
+def overlays(one: RuleGraph, at: TermRef, other: RuleGraph, place: TermRef, covering: bool = False) -> Iterator[Overlay]:
+    """The ways in which node `at` of the one is node `place` of the other, with everything upwards of them.
+
+    With `covering`, only the ways that cover the other: they are few, and soon found.
+    """
+    if not may_lie(one.nodes[at], other.nodes[place], covering) or (covering and len(one.nodes) > len(other.nodes)):
         return
-    for overlay in islice(_Laying(one, other).node(Overlay({}, {}), at, place), LIMIT):
+    for overlay in islice(_Laying(one, other, covering).node(Overlay({}, {}), at, place), LIMIT):
         overlay.covers = overlay.covers and len(overlay.nodes) == len(one.nodes)
-        yield overlay
+        if overlay.covers or not covering:
+            yield overlay
+
+
+def may_lie(mine: RuleNode, theirs: RuleNode, covering: bool = False) -> bool:
+    """Whether the two nodes alone allow such a way."""
+    return _may_be_one(mine, theirs) and (not covering or _asks_no_more(mine, theirs))
 
 
 def _may_be_one(mine: RuleNode, theirs: RuleNode) -> bool:
@@ -407,16 +415,25 @@ def implies(one: RuleGraph, other: RuleGraph, overlay: Overlay, some: bool = Fal
         return False
     change = renaming(overlay, other.resolve)
     known = _branch_facts(other, change) if overlay.same else _branch_facts_alone(other)
+    changed: dict[int, Claim | bool] = {}  # the same claims are in several branches, most of them fail at the first
 
-    def follow(claims: Iterable[Claim], facts: Facts) -> bool:
-        return all(implied(normal(literal, change), *facts) for literal in claims)
+    def follows(literal: Claim, facts: Facts) -> bool:
+        claim = changed.get(id(literal))
+        if claim is None:
+            claim = changed[id(literal)] = normal(literal, change)
+        return implied(claim, *facts)
 
-    answers = (follow(one.facts, facts) and any(follow(branch, facts) for branch in one.branches) for facts in known)
-    return any(answers) if some else bool(known) and all(answers)
+    def follow(facts: Facts) -> bool:
+        branch_follows = any(all(follows(literal, facts) for literal in branch) for branch in one.branches)
+        return branch_follows and all(follows(literal, facts) for literal in one.facts)
+
+    return any(map(follow, known)) if some else bool(known) and all(map(follow, known))
 
 
 def _is_alone(one: RuleGraph, other: RuleGraph, overlay: Overlay) -> bool:
     """Whether only nodes that the one matches read its private tensors."""
+    if not one.private:
+        return True
     private = {overlay.tensors.get(ref) for ref in one.private}
     readers = {node.ref for node in other.nodes.values() if not private.isdisjoint(node.inputs)}
     return private <= other.private and readers <= set(overlay.nodes.values())
@@ -445,19 +462,24 @@ def renaming(overlay: Overlay, resolve: Callable[[Term], Term]) -> Callable[[Ter
     table: dict[Term, Term] = {**overlay.nodes, **overlay.tensors}
     same = dict(overlay.same)
 
-    def step(term: Term) -> Term:
+    def renamed(term: Term) -> Term:
+        if isinstance(term, tuple):
+            term = fold((term[0], *map(renamed, term[1:])))
+            if isinstance(term, tuple):
+                return resolve(term)
         if isinstance(term, TermRef):
             term = table.get(term, term)
-            return same.get(term, term)
-        return resolve(term) if isinstance(term, tuple) else term
+            return same.get(term, term) if same else term
+        return term
 
-    return lambda term: replace_parts(term, step)
+    return renamed
 
 
 class _Laying:
-    def __init__(self, one: RuleGraph, other: RuleGraph) -> None:
+    def __init__(self, one: RuleGraph, other: RuleGraph, covering: bool) -> None:
         self._one = one
         self._other = other
+        self._covering = covering
 
     def node(self, overlay: Overlay, at: TermRef, place: TermRef) -> Iterator[Overlay]:
         if at in overlay.nodes or place in overlay.nodes.values():
@@ -467,9 +489,12 @@ class _Laying:
         mine, theirs = self._one.nodes[at], self._other.nodes[place]
         if not _may_be_one(mine, theirs):
             return
+        covers = overlay.covers and _asks_no_more(mine, theirs)
+        if self._covering and not covers:
+            return
         overlay = overlay.copy()
         overlay.nodes[at] = place
-        overlay.covers = overlay.covers and _asks_no_more(mine, theirs)
+        overlay.covers = covers
         for part in range(max(mine.outputs, theirs.outputs)):
             overlay.tensors[TermRef("made", at.side, at.at, part)] = TermRef("made", place.side, place.at, part)
         orders = _orders(mine, theirs)
@@ -481,6 +506,8 @@ class _Laying:
         self, overlay: Overlay, mine: RuleNode, theirs: RuleNode, order: Sequence[TermRef | Term], position: int
     ) -> Iterator[Overlay]:
         """Operands from a position on; operands after a run are not laid over anything."""
+        if self._covering and not overlay.covers:
+            return
         one = order[position] if position < len(order) else None
         beyond = TermRef("open", theirs.ref.side, theirs.ref.at, position) if position < theirs.most else ABSENT_TERM
         other = theirs.inputs[position] if position < len(theirs.inputs) else beyond
