@@ -46,7 +46,7 @@ def rewrite(
         graph: the graph of a `Model`, or any other graphsurgeon graph. Of a `gs.Function` only the function itself is
             rewritten, not the functions that it calls.
         rules: from `load_rules()`, or rule files by path; None means the shipped rules, and an empty list no rules.
-        select, ignore, target, guess: as for `fix`. Without them the rules run that run by default.
+        select, ignore, target, guess: as for `fix`. The default is the rules that run by default.
         source: the framework's own file, or the information that was read from it.
         settings: parameter values by (code, name).
         limits: bounds of the run, for example its time.
@@ -87,7 +87,7 @@ def extract(
 
     Args:
         model: as for `fix`; it is not changed.
-        to, from_: names of tensors or nodes, patterns, or op:TYPE. Without them: the outputs and inputs of the model.
+        to, from_: names of tensors or nodes, patterns, or op:TYPE. The default is the outputs and inputs of the model.
         types: types of new inputs and outputs that the model does not declare, for example "x:float[1,3,N]".
         auto_inputs: also make inputs of all other tensors that the part needs.
         output: a file to write.
@@ -216,7 +216,7 @@ def convert(
         layout: "nhwc" or "nchw", for inputs and outputs. Pass either `layout` or `dtype`.
         keep: with `dtype`, nodes that compute as before.
         io: with `dtype`, "keep" or "convert" for the types of inputs and outputs.
-        ports: with `layout`, the inputs and outputs to convert. Without it: all with four dimensions.
+        ports: with `layout`, the inputs and outputs to convert. The default is all with four dimensions.
         output: a file to write.
         options: as for `extract`.
 

@@ -21,7 +21,7 @@ def test_a_good_rule_is_locked_and_not_run_again(call: Call, tmp_path: Path) -> 
     assert done.out.startswith("T1 tested (5 random models")
     assert json.loads((tmp_path / "verified.lock.json").read_text())["rules"]["T1"]["status"] == "tested"
     again = call("verify", tmp_path)
-    assert again.code == 0 and "(1 by lock)" in again.err
+    assert again.code == 0 and "(1 from the lock file)" in again.err
     assert call("verify", tmp_path, "--locked").code == 0
     (tmp_path / "a.rules").write_text(GOOD.replace("Identity", "Dropout"))
     changed = call("verify", tmp_path, "--locked")

@@ -208,7 +208,7 @@ def _show(args: argparse.Namespace) -> None:
         answer_json(args, {"configuration": path, **as_dict(tables)})
         return
     print_line(f"configuration: {clean(path or 'none')}")
-    rows = [(f"{name} = {_shown(value.value)}", value.origin) for name, value in settings.items()]
+    rows = [(f"{name} = {_shown(value.value, name)}", value.origin) for name, value in settings.items()]
     for table in found.per_path:
         rows.append((f"for {', '.join(table.path)}:", table.origin))
         rows += [(f"    {name} = {_shown(value.value)}", value.origin) for name, value in table.settings.items()]
@@ -221,6 +221,6 @@ def _show(args: argparse.Namespace) -> None:
         print_line(f"{clean(left).ljust(width)}  {clean(right)}", hang=width + 2)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, name: str = "") -> str:
     """A value as it is written in a configuration."""
-    return "none" if value is None else json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False) if value is not None else '["shipped"]' if name == "rules" else "none"

@@ -60,7 +60,7 @@ class Model:
         graph: its graph, with subgraphs and local functions (`graph.functions`). Edit these fields of the model in the graph:
             opset, import_domains, ir_version, producer_name and producer_version. The model's own doc_string is
             `graph.model_doc_string`.
-        path: the file that it was read from, None for a model from a message.
+        path: the file that it was read from, None for a model from a `ModelProto`.
         folder: the folder of external data, None if it is unknown.
         metadata: metadata_props by key; you may edit it.
         marks_nodes: whether nodes are written with the rules that made or changed them, if ir_version is 10 or newer.
@@ -104,13 +104,13 @@ class Model:
 
     @classmethod
     def from_proto(cls, proto: onnx.ModelProto, base_dir: str | os.PathLike[str] | None = None) -> Model:
-        """Makes a model from a message, which is copied.
+        """Makes a model from a `ModelProto`, which is copied.
 
         Args:
-            proto: the message; it is not checked.
+            proto: the model; it is not checked.
             base_dir: the folder of external data.
         Raises:
-            RewriterError: the message has names that are not UTF-8, or subgraphs more than 34 levels deep.
+            RewriterError: the model has names that are not UTF-8, or subgraphs more than 34 levels deep.
         """
         return cls(raw_message(RawModel, proto), None if base_dir is None else Path(base_dir))
 
@@ -148,7 +148,7 @@ class Model:
                 return
 
     def to_proto(self) -> onnx.ModelProto:
-        """Returns the model as it is now, as a new message. The message of an unedited model equals `proto`.
+        """Returns the model as it is now, as a new `ModelProto`. The `ModelProto` of an unedited model equals `proto`.
 
         Raises:
             RewriterError: a part of the graph cannot be written (an attribute value of no ONNX type, a name that is no text),
@@ -166,8 +166,8 @@ class Model:
         return outline(_serialised(self._message()))
 
     def sketch(self) -> onnx.ModelProto:
-        """Returns the model as it is now, for inspection only. Weights that stayed in a file are not in the message, but can be
-        read.
+        """Returns the model as it is now, for inspection only. Weights that stayed in a file are not in the `ModelProto`,
+        but can be read.
 
         Raises errors as `to_proto` does.
         """

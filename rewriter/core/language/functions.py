@@ -65,7 +65,7 @@ declared_shape(tensor) -> list                    : shape that the model itself 
 value(tensor) -> any                              : integers that a shape computation returns, as far as known
 is_const(tensor) -> bool                          : a constant, or computed from constants alone
 constant(tensor) -> array                         : elements of a constant, also of a computed one. Otherwise unknown
-computed(tensor) -> array                         : result of a node of constants, rounded once. Otherwise unknown
+computed(tensor) -> array                         : result of a node whose operands are constants. Otherwise unknown
 fill(tensor) -> number                            : the number that all elements equal, if it is known
 present(tensor) -> bool                           : the optional operand is not absent
 matched(node) -> bool                             : the match has this optional node or alternative

@@ -422,7 +422,7 @@ def run(args: argparse.Namespace) -> int:
     ),
 )
 def bench(args: argparse.Namespace) -> int:
-    """Times models in ONNX Runtime on the processor, after warm-up runs that do not count. Several models run in turns. The
+    """Times models in ONNX Runtime on the CPU, after warm-up runs that do not count. Several models run in turns. The
     runtime's profile shows which operators take the time. Models with the same inputs get the same values.
     """
     from rewriter.app.report import run_lines

@@ -350,5 +350,5 @@ def _show(args: argparse.Namespace, verdicts: list[Verdict], rules: RuleSet) -> 
     }
     locked = sum(verdict.locked for verdict in verdicts)
     totals = ", ".join(f"{n} {name}{'s' if name == 'counterexample' and n != 1 else ''}" for name, n in counts.items())
-    print_message(f"{counted(len(verdicts), 'rule')}: {totals}" + (f" ({locked} by lock)" if locked else ""))
+    print_message(f"{counted(len(verdicts), 'rule')}: {totals}" + (f" ({locked} from the lock file)" if locked else ""))
     return code
