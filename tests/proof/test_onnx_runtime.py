@@ -29,8 +29,8 @@ def test_a_refusal_is_raised_and_not_printed(capfd: pytest.CaptureFixture[str]) 
 def test_nothing_is_written_into_the_home_folder(tmp_path: Path) -> None:
     """Its telemetry would leave an identifier of the machine there."""
     program = (
-        "import onnx, sys; from rewriter.trust.proof import onnx_runtime\n"
-        f"onnx_runtime.session(onnx.parser.parse_model({MODEL!r}).SerializeToString(), None)"
+        "import onnx; from rewriter.trust.proof import judges\n"
+        f"judges.session(onnx.parser.parse_model({MODEL!r}).SerializeToString(), None)"
     )
     environment = {name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "ORT_DISABLE_TELEMETRY")}
     subprocess.run([sys.executable, "-c", program], check=True, env={**environment, "HOME": str(tmp_path)})

@@ -7,7 +7,7 @@ import pytest
 
 from rewriter.core.graph.model import Model
 from rewriter.core.isolation.child import Crash
-from rewriter.trust.proof import validity as running
+from rewriter.trust.proof import validity
 from rewriter.trust.proof.judges import Session
 from rewriter.trust.proof.model_inputs import Feed
 from rewriter.trust.proof.validity import Candidate, RunFailure, Running, failure_in_check
@@ -60,14 +60,14 @@ def test_a_fixed_batch_is_found_where_the_batch_is_open() -> None:
     assert "Reshape" in (refusal(text.format(6), text.format(-1)) or "")
 
 
-@pytest.mark.parametrize(("name", "bound"), [("MOST_BYTES", 10), ("MOST_BYTES_OF_INPUTS", 10)])
+@pytest.mark.parametrize(("name", "bound"), [("MOST_BYTES_TO_RUN", 10), ("MOST_BYTES_OF_INPUTS", 10)])
 def test_what_is_large_is_not_run(monkeypatch: pytest.MonkeyPatch, name: str, bound: int) -> None:
-    monkeypatch.setattr(running, name, bound)
+    monkeypatch.setattr(validity, name, bound)
     assert refusal(FAILS, RUNS) is None
 
 
 def test_a_long_run_is_ended_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "SECONDS", 0.2)
+    monkeypatch.setattr(validity, "SECONDS", 0.2)
     assert refusal(ENDLESS, RUNS) is None
 
 
@@ -123,5 +123,5 @@ def test_inputs_that_may_be_at_fault_are_noted(text: str) -> None:
 
 
 def test_a_check_gives_up_on_a_long_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "SECONDS_OF_CHECK", 0.2)
+    monkeypatch.setattr(validity, "SECONDS_OF_CHECK", 0.2)
     assert failure(ENDLESS) is None
