@@ -36,8 +36,7 @@ def fold(line: str, width: int, hang: int = 4) -> Iterator[str]:
     """The line as lines of at most `width` columns, those after the first indented by `hang` more than it is.
 
     A word is never broken, so that paths and names can be copied, and neither is `axis = 1`; a word that is longer than a line
-    has its own line. Colour
-    takes no columns, and a painted text continues over the break.
+    has its own line. Colour takes no columns, and a painted text continues over the break.
     """
     if _columns(line) <= width:
         yield line

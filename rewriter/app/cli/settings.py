@@ -1,5 +1,5 @@
-"""The settings of a call, from the command line and from the configuration, for all models or for some paths; and from
-`--rules`, `--target`, `--select`, `--ignore` and `--set` the rules that run or are shown.
+"""The settings of a call, from the command line and from the configuration, for all models or for some paths. The rules of the
+call follow from `--rules`, `--target`, `--select`, `--ignore` and `--set`.
 """
 
 from __future__ import annotations
@@ -223,4 +223,6 @@ def _show(args: argparse.Namespace) -> None:
 
 def _shown(value: Any, name: str = "") -> str:
     """A value as it is written in a configuration."""
-    return json.dumps(value, ensure_ascii=False) if value is not None else '["shipped"]' if name == "rules" else "none"
+    if value is None:
+        return '["shipped"]' if name == "rules" else "none"
+    return json.dumps(value, ensure_ascii=False)

@@ -31,6 +31,7 @@ from rewriter.core.language.claims import (
     implied,
     is_constant,
     normal,
+    replace_parts,
 )
 from rewriter.core.language.header import PHASES, Clause, parse_versions
 from rewriter.core.language.pattern import (
@@ -462,17 +463,13 @@ def renaming(overlay: Overlay, resolve: Callable[[Term], Term]) -> Callable[[Ter
     table: dict[Term, Term] = {**overlay.nodes, **overlay.tensors}
     same = dict(overlay.same)
 
-    def renamed(term: Term) -> Term:
-        if isinstance(term, tuple):
-            term = fold((term[0], *map(renamed, term[1:])))
-            if isinstance(term, tuple):
-                return resolve(term)
+    def step(term: Term) -> Term:
         if isinstance(term, TermRef):
             term = table.get(term, term)
-            return same.get(term, term) if same else term
-        return term
+            return same.get(term, term)
+        return resolve(term) if isinstance(term, tuple) else term
 
-    return renamed
+    return lambda term: replace_parts(term, step)
 
 
 class _Laying:
