@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -137,7 +136,7 @@ def test_both_ways_agree_on_models_that_nobody_exported(
 
 def test_most_of_what_needs_no_repair_is_decided(tmp_path: Path, rules: RuleSet) -> None:
     reached, quiet = 0, 0
-    for path in sorted(MODELS.rglob("*.onnx")):
+    for path in sorted(MODELS.rglob("*.onnx"))[::4]:
         _, slow, decided = both(path, tmp_path, Work(Rewriting(rules), Reading("none"), writing=Writing(force=True)))
         quiet += slow.log is not None and not slow.log.firings and not slow.log.blocked
         reached += decided
@@ -156,11 +155,10 @@ def test_nothing_is_imported_for_a_model_in_which_nothing_can_fire(command: list
         "assert not found, found\n"
         "assert code == 0, code\n"
     )
-    for _ in range(2):  # the first one compiles the rules, into a cache that no other test drives them out of
+    for _ in range(2):  # the first one compiles the rules, if no other test has
         done = subprocess.run(
             [sys.executable, "-c", program, *command, "--runtime", "no", "net.onnx"],
             cwd=tmp_path,
-            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
             capture_output=True,
             text=True,
         )
