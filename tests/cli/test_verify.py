@@ -22,6 +22,9 @@ def test_a_good_rule_is_locked_and_not_run_again(call: Call, tmp_path: Path) -> 
     assert json.loads((tmp_path / "verified.lock.json").read_text())["rules"]["T1"]["status"] == "tested"
     again = call("verify", tmp_path)
     assert again.code == 0 and "(1 from the lock file)" in again.err
+    for asked in (("--seed", 1), ("--samples", 7)):  # the lock has no answer to these
+        other = call("verify", tmp_path, "--samples", 6, *asked)
+        assert other.code == 0 and "from the lock file" not in other.err, other.err
     assert call("verify", tmp_path, "--locked").code == 0
     (tmp_path / "a.rules").write_text(GOOD.replace("Identity", "Dropout"))
     changed = call("verify", tmp_path, "--locked")

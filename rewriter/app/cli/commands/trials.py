@@ -269,8 +269,9 @@ GRACE = 60.0
 )
 def verify(args: argparse.Namespace) -> int:
     """Runs each rule on random models of its pattern, and compares the outputs before and after in ONNX Runtime and in
-    onnx.reference. Rules that have not changed since the lock file was written are not run again. Needs onnx-rewriter[verify].
-    The exit code is 1 if there is a counterexample, or if a rule could not be verified and does not give a reason.
+    onnx.reference. Rules that have not changed since the lock file was written are not run again, unless you give --samples or
+    --seed. Needs onnx-rewriter[verify]. The exit code is 1 if there is a counterexample, or if a rule could not be verified and
+    does not give a reason.
     """
     from rewriter.app.cli.settings import codes, load
     from rewriter.app.configuration import rule_paths
@@ -285,7 +286,8 @@ def verify(args: argparse.Namespace) -> int:
     place = lock_path(Path((rule_paths(args.rules) or [resource("rules")])[0]))
     locked = read_lock(place)
     valid = {rule.code: locked[rule.code] for rule in chosen if holds(locked.get(rule.code), rule.digest)}
-    known = {} if args.no_lock else valid
+    asked = {name: number for name in ("samples", "seed") if (number := getattr(args, name)) is not None}
+    known = {} if args.no_lock or (asked and not args.locked) else valid
     fresh = [rule for rule in chosen if rule.code not in known]
     if args.locked:
         return _show_locked(args, known, [rule.code for rule in fresh])
@@ -294,7 +296,7 @@ def verify(args: argparse.Namespace) -> int:
     # Rules that were slow before, with few samples, begin first: at the end no process waits for another one.
     fresh.sort(key=lambda rule: locked[rule.code].samples if rule.code in locked else 0)
     limits = limits_of(args, 3 * args.timeout + GRACE)
-    plan = VerifyPlan(args.samples, args.seed, args.timeout, limit=limits["seconds"], memory=limits["memory"])
+    plan = VerifyPlan(seconds=args.timeout, **asked, limit=limits["seconds"], memory=limits["memory"])
     exports = Path(args.recorded) if args.recorded else place.parent.parent / "tests" / "models"
     found = verify_with_exports(rules, [rule.code for rule in fresh], plan, exports, args.jobs)
     verdicts = tracked(found, len(fresh), "rules", lambda verdict: not verdict.acceptable)
