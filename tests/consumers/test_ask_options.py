@@ -224,3 +224,11 @@ def test_fix_with_ask_runs_what_named_rule_files_hold(
     options = ("--extend", tmp_path / "acme.rules", "--target", "tract", "--ask")
     done = call("fix", chain(tmp_path / "m.onnx"), *options, "-o", tmp_path / "fixed.onnx")
     assert (done.code, "ACME001" in done.out, "steps of the recipe" in done.out) == (0, True, False)
+
+
+def test_rules_of_ones_own_for_a_target_whose_recipe_ignores_shipped_rules(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "acme.rules").write_text(RULE)
+    done = call(
+        "fix", chain(tmp_path / "m.onnx"), "--rules", tmp_path / "acme.rules", "--target", "tract", "-o", tmp_path / "f.onnx"
+    )
+    assert (done.code, "ACME001" in done.out) == (0, True), done.err

@@ -463,6 +463,10 @@ WITNESSES = (
     *(Witness(code, "opencv", "OpenCV 5.0.0", MAP.replace("OPERATOR", operator)) for code, operator in SPATIAL.items()),
     Witness("TGT182", "tract", "tract 0.23.9", "whole numbers"),
     *(
+        Witness("TGT188", *consumer, "a condition that a counter decides")
+        for consumer in (("opencv", "OpenCV 4.14.0"), ("opencv", "OpenCV 5.0.0"), ("tract", "tract 0.23.9"))
+    ),
+    *(
         Witness(code, *consumer, "the last window begins in the padding")
         for code in ("TGT186", "TGT187")
         for consumer in (("mnn", "MNN 3.6.1"), ("opencv", "OpenCV 5.0.0"))

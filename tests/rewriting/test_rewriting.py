@@ -203,6 +203,77 @@ def test_a_branch_that_is_inlined_renames_only_what_is_its_own(read: str) -> Non
         assert ReferenceEvaluator(made).run(["y"], given)[0].tolist() == wanted
 
 
+UNROLL = "rule X1 loop <kind: exact> match { [n] *ys = Loop(*xs) } rewrite { inline n.body }"
+SUM_OF_ROWS = "(int64 i, bool c, float[2] s) => (bool d, float[2] t) { d = Identity(c)  r = Gather(x, i)  t = Add(s, r) }"
+
+
+@pytest.mark.parametrize(
+    ("loop", "ops"),
+    [
+        (f"y = Loop(three, yes, z) <body = b {SUM_OF_ROWS}>", ["Gather", "Add"] * 3),
+        (f"y = Loop(none, yes, z) <body = b {SUM_OF_ROWS}>", ["Identity"]),
+        (f"y = Loop(three, no, z) <body = b {SUM_OF_ROWS}>", ["Identity"]),
+        (  # two states that change places, and a result that is a constant of the body
+            "a, y = Loop(three, yes, z, w) <body = b (int64 i, bool c, float[2] s, float[2] t) => (bool c, float[2] t, float[2] s) {}>",
+            ["Identity"],
+        ),
+        (
+            "a, y = Loop(three, yes, z, w) <body = b (int64 i, bool c, float[2] s, float[2] t) => (bool c, float[2] k, float[2] s)"
+            " <float[2] k = {3, 4}> {}>",
+            ["Identity"],
+        ),
+        (  # the condition is true once more
+            'y = Loop("", yes, z) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t) { d = Less(i, one)  t = Add(s, w) }>',
+            ["Add", "Add"],
+        ),
+        (
+            "a, rows = Loop(three, yes, z) <body = b (int64 i, bool c, float[2] s) => (bool c, float[2] t, float[2] t) { t = Add(s, w) }>"
+            "  y = ReduceSum<axes=[0], keepdims=0>(rows)",
+            ["Add", "Add", "Add", "Unsqueeze", "Unsqueeze", "Unsqueeze", "Concat", "ReduceSum"],
+        ),
+    ],
+)
+def test_a_loop_is_written_once_for_each_iteration(loop: str, ops: list[str]) -> None:
+    text = f"""<ir_version: 8, opset_import: ["": 11]>
+    g (float[3,2] x, float[2] z) => (float[2] y)
+    <int64 three = {{3}}, int64 none = {{0}}, int64 one = {{1}}, bool yes = {{1}}, bool no = {{0}}, float[2] w = {{1, 2}}> {{ {loop} }}"""
+    made = rewrite_model(model := onnx.parser.parse_model(text), UNROLL).proto
+    onnx.checker.check_model(made, full_check=True)
+    assert sorted(node.op_type for node in made.graph.node) == sorted(ops)
+    given = {"x": np.arange(6, dtype=np.float32).reshape(3, 2), "z": np.array([0.5, -1], np.float32)}
+    wanted, found = (ReferenceEvaluator(one).run(["y"], given)[0] for one in (model, made))
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("loop", "reason"),
+    [
+        ("y = Loop(n, yes, z) <body = b (int64 i, bool c, float[2] s) => (bool c, float[2] t) { t = Relu(s) }>", "how often"),
+        ("y = Loop(many, yes, z) <body = b (int64 i, bool c, float[2] s) => (bool c, float[2] t) { t = Relu(s) }>", "2,000"),
+        ('y = Loop("", yes, z) <body = b (int64 i, bool c, float[2] s) => (bool c, float[2] s) {}>', "2,000"),
+        (
+            "y = Loop(one, yes, z) <body = b (int64 i, bool c, float[2] s) => (bool c, float[2] t) { t = RandomNormalLike(s) }>",
+            "random",
+        ),
+        (
+            "y = Loop(one, yes, z) <body = b (int64 i, bool c, float[2] s) => (bool c, float[2] t) { t = If(c) <"
+            "then_branch = p () => (float[2] q) { q = Relu(s) }, else_branch = r () => (float[2] v) { v = Neg(s) }> }>",
+            "subgraph",
+        ),
+        (
+            "a, y = Loop(none, yes, z) <body = b (int64 i, bool c, float[2] s) => (bool c, float[2] s, float[2] s) {}>",
+            "does not run",
+        ),
+    ],
+)
+def test_a_loop_that_stays(loop: str, reason: str) -> None:
+    text = f"""<ir_version: 8, opset_import: ["": 13]>
+    g (float[2] z, int64 n) => (float[2] y) <int64 one = {{1}}, int64 many = {{2001}}, int64 none = {{0}}, bool yes = {{1}}> {{ {loop} }}"""
+    outcome = rewrite_text(text, UNROLL)
+    assert outcome.ops == ["Loop"]
+    assert reason in outcome.log.blocked[0].reason
+
+
 def test_a_local_function_is_inlined_with_its_attributes() -> None:
     text = """<ir_version: 8, opset_import: ["": 13, "local": 1]>
     g (float[2] x) => (float[2] y) { y = local.f <k = 3.0>(x) }

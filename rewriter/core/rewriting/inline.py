@@ -1,12 +1,14 @@
-"""`inline n.then_branch` and `inline n`: a subgraph body, or the body of a local function, takes the place of the node that
-holds it.
+"""`inline n.then_branch`, `inline n.body` and `inline n`: a branch of an If, the body of a Loop once for each iteration, or the
+body of a local function takes the place of the node that holds it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
+from functools import partial
 from typing import Any
 
+import numpy as np
 import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.context import node_keeps_meaning
@@ -24,8 +26,14 @@ from rewriter.core.graph.objects import (
     opset_versions,
 )
 from rewriter.core.language import ast, schema
+from rewriter.core.language.operator_traits import DRAWS
 from rewriter.core.rewriting.model_edits import agrees, nodes_behind, set_opset
-from rewriter.core.rewriting.transaction import Refused, Rewriting
+from rewriter.core.rewriting.transaction import Refused, Rewriting, Undecided
+
+MOST_NODES = 2000
+"""As many nodes may take the place of a Loop."""
+AXES_ARE_OPERANDS = 13
+"""The first opset in which Unsqueeze reads its axes as an operand."""
 
 
 def inline(rewriting: Rewriting, statement: ast.Inline) -> None:
@@ -37,6 +45,8 @@ def inline(rewriting: Rewriting, statement: ast.Inline) -> None:
             raise Failure(_other_opset(function, scope))
         add_imports(rewriting, function, scope)
         inline_function(rewriting, node, function)
+    elif operator_key(node) == ("", "Loop"):
+        _unroll(rewriting, node)
     else:
         _inline_body(rewriting, node, statement.attr)
 
@@ -154,35 +164,111 @@ def _hand_over(
     edits.remove(node)
 
 
+def _unroll(rewriting: Rewriting, loop: gs.Node) -> None:
+    """Copies the body of a Loop once for each iteration. Raises Undecided if constants do not decide how many there are."""
+    scope = rewriting.index.body(loop, "body")
+    if scope is None or not len(loop.inputs[2:]) == len(scope.graph.inputs) - 2 <= len(scope.graph.outputs) - 1:
+        raise Failure("`body` does not fit the operands of its Loop")
+    nodes = rewriting.index.members(scope)
+    if any(True for inner in nodes for _ in bodies(inner)):
+        raise Refused("`body` contains a subgraph of its own, which is not copied")
+    if any(inner.op in DRAWS | {"Dropout"} for inner in nodes):
+        raise Refused("`body` draws random numbers, and copies would draw the same ones")
+    _rename(rewriting, _own_constants(rewriting, scope, nodes).values())
+    count, going = (loop.inputs[i] if i < len(loop.inputs) and loop.inputs[i].name else None for i in (0, 1))
+    most = None if count is None else int(_known(rewriting, count))
+    counter, condition, *formals = scope.graph.inputs
+    following, *results = scope.graph.outputs
+    states, stacks = list(loop.inputs[2:]), [list[gs.Tensor]() for _ in results[len(formals) :]]
+    step = 0
+    while (most is None or step < most) and (going is None or bool(_known(rewriting, going))):
+        if (step + 1) * max(len(nodes), 1) > MOST_NODES:
+            raise Refused(f"more than {MOST_NODES:,} nodes would take the place of the Loop")
+        tensors = dict(zip(map(id, formals), states, strict=True))
+        tensors[id(counter)] = rewriting.constant(np.array(step, np.int64), schema.DTYPES["int64"], "step")
+        tensors[id(condition)] = rewriting.constant(np.array(True), schema.DTYPES["bool"], "condition")
+        _copies(rewriting, loop, nodes, tensors, lambda inner: inner.attrs)
+        going, *values = (tensors.get(id(tensor), tensor) for tensor in (following, *results))
+        states = values[: len(formals)]
+        for stack, value in zip(stacks, values[len(formals) :], strict=True):
+            stack.append(value)
+        step += 1
+    stacked = [
+        _stacked(rewriting, loop, stack) if outer.name else outer
+        for outer, stack in zip(loop.outputs[len(formals) :], stacks, strict=False)
+    ]
+    pairs = [(outer, inner) for outer, inner in zip(loop.outputs, [*states, *stacked], strict=False) if outer.name]
+    keys = rewriting.index.keys_before(loop, [inner for _, inner in pairs], len(loop.outputs))
+    _hand_over(rewriting, loop, pairs, set(map(id, rewriting.new_nodes)), keys)
+
+
+def _known(rewriting: Rewriting, tensor: gs.Tensor) -> Any:
+    """The only item of a tensor. Raises Undecided if no constants decide it."""
+    found = rewriting.context.facts.constant(tensor)
+    if found is None or found.size != 1:
+        raise Undecided(f"constants do not decide how often the Loop runs: {tensor.name}")
+    return found.item()
+
+
+def _stacked(rewriting: Rewriting, loop: gs.Node, values: list[gs.Tensor]) -> gs.Tensor:
+    """The values of all iterations along a new first axis."""
+    if not values:
+        raise Refused("the Loop does not run, and an output of it is a list of iterations")
+    version = rewriting.index.scope(loop).opsets.get("", 1)
+    axes = {} if version >= AXES_ARE_OPERANDS else {"axes": [0]}
+    places = [] if axes else [rewriting.constant(np.zeros(1, np.int64), schema.DTYPES["int64"], "axes")]
+    rows = []
+    for value in values:
+        rows.append(rewriting.fresh("row"))
+        rewriting.insert("Unsqueeze", "", rows[-1].name, axes, [value, *places], [rows[-1]])
+    whole = rewriting.fresh("rows")
+    rewriting.insert("Concat", "", whole.name, {"axis": 0}, rows, [whole])
+    return whole
+
+
 def inline_function(rewriting: Rewriting, call: gs.Node, function: gs.Function) -> None:
     """Copies the body of the local function that a node calls, its attributes filled in. Raises Failure for one with
     subgraphs.
     """
-    index, edits = rewriting.index, rewriting.edits
     if any(True for node in function.nodes for _ in bodies(node)):
         raise Failure(f"function {function.name} contains subgraphs, which are not inlined")
     tensors: dict[int, gs.Tensor] = {}
     for position, formal in enumerate(function.inputs):
         tensors[id(formal)] = call.inputs[position] if position < len(call.inputs) else new_variable("")
-    copies = []
-    for inner in function.nodes:
+    copies = _copies(rewriting, call, function.nodes, tensors, partial(_attributes, call=call, function=function))
+    results = [(o, tensors.get(id(f), f)) for o, f in zip(call.outputs, function.outputs, strict=False) if o.name]
+    keys = rewriting.index.keys_before(call, list(call.inputs), len(call.outputs))
+    _hand_over(rewriting, call, results, set(map(id, copies)), keys)
+
+
+def _copies(
+    rewriting: Rewriting,
+    holder: gs.Node,
+    nodes: Iterable[gs.Node],
+    tensors: dict[int, gs.Tensor],
+    attributes: Callable[[gs.Node], Mapping[str, Any]],
+) -> list[gs.Node]:
+    """Copies nodes to right before the node that holds them.
+
+    Args:
+        tensors: what a copy reads in place of a tensor, by `id`. The outputs of the copies are added.
+        attributes: of the copy of a node.
+    """
+    index, copies = rewriting.index, list[gs.Node]()
+    for inner in nodes:
         operands = [tensors.get(id(t), t) for t in inner.inputs]
-        outputs = [
-            tensors.setdefault(id(t), new_variable(index.names.fresh(f"{call.name}_{t.name}") if t.name else ""))
-            for t in inner.outputs
-        ]
-        name = index.node_names.fresh(f"{call.name}_{inner.name or inner.op}")
-        overload = getattr(inner, "overload", "")
-        copy = new_node(inner.op, inner.domain, name, _attributes(inner, call, function), [], [], overload)
+        outputs = [new_variable(index.names.fresh(f"{holder.name}_{t.name}") if t.name else "") for t in inner.outputs]
+        tensors.update(zip(map(id, inner.outputs), outputs, strict=True))
+        name = index.node_names.fresh(f"{holder.name}_{inner.name or inner.op}")
+        copy = new_node(inner.op, inner.domain, name, attributes(inner), [], [], getattr(inner, "overload", ""))
         list.extend(copy.inputs, operands)
         list.extend(copy.outputs, outputs)
         copies.append(copy)
-    keys = index.keys_before(call, list(call.inputs), len(copies) + len(call.outputs))
-    for copy, key in zip(copies, keys, strict=False):
-        edits.add(copy, index.scope(call), key)
+    keys = index.keys_before(holder, [t for copy in copies for t in copy.inputs], len(copies)) if copies else []
+    for copy, key in zip(copies, keys, strict=True):
+        rewriting.edits.add(copy, index.scope(holder), key)
         rewriting.new_nodes.append(copy)
-    results = [(o, tensors.get(id(f), f)) for o, f in zip(call.outputs, function.outputs, strict=False) if o.name]
-    _hand_over(rewriting, call, results, set(map(id, copies)), keys[len(copies) :])
+    return copies
 
 
 def _function(rewriting: Rewriting, call: gs.Node) -> gs.Function:
