@@ -36,7 +36,7 @@ def chain(path: Path) -> Path:
 @pytest.fixture
 def recipe(monkeypatch: pytest.MonkeyPatch) -> Recipe:
     steps = (Step("rules", True, "its rules"), Step("optimize", False, "fewer nodes"), Step("static", False, "it wants shapes"))
-    found = Recipe("tract", "Fake", "fake", (), steps)
+    found = Recipe("tract", "Fake", "fake", (), (), steps)
     monkeypatch.setattr(recipes, "recipe_of", lambda name: found)
     return found
 
@@ -118,7 +118,7 @@ def test_another_opset_is_a_step(call: Call, monkeypatch: pytest.MonkeyPatch, tm
     only = "import onnx\nif onnx.load(path).opset_import[0].version < 18: raise RuntimeError('too old')\nreturn path"
     fake(monkeypatch, tmp_path / "runtimes", only)
     steps = (Step("opset 18", False, "it is new"),)
-    monkeypatch.setattr(recipes, "recipe_of", lambda name: Recipe("tract", "Fake", "fake", (), steps))
+    monkeypatch.setattr(recipes, "recipe_of", lambda name: Recipe("tract", "Fake", "fake", (), (), steps))
     done = call("fix", relu(tmp_path / "m.onnx"), "--target", "tract", "--ask", "-o", tmp_path / "fixed.onnx")
     assert done.code == 0
     assert done.out.splitlines()[-1] == "  steps of the recipe: opset 18"
@@ -232,3 +232,13 @@ def test_rules_of_ones_own_for_a_target_whose_recipe_ignores_shipped_rules(call:
         "fix", chain(tmp_path / "m.onnx"), "--rules", tmp_path / "acme.rules", "--target", "tract", "-o", tmp_path / "f.onnx"
     )
     assert (done.code, "ACME001" in done.out) == (0, True), done.err
+
+
+def test_a_rule_that_the_consumer_has_to_judge_waits_for_it(call: Call, tmp_path: Path) -> None:
+    """TGT188 helps OpenCV 5, and may harm OpenCV 4."""
+    text = """<ir_version: 8, opset_import: ["": 13]> g (float[2] x, float[2] z) => (float[2] y) <int64 two = {2}> {
+        y = Loop(two, "", x) <body = b (int64 i, bool c, float[2] s) => (bool c, float[2] t) { t = Add(s, z) }> }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    for target, ops in (("tract", ["Add", "Add"]), ("opencv", ["Loop"]), ("opencv,tract", ["Loop"])):
+        assert call("fix", tmp_path / "m.onnx", "--target", target, "-o", tmp_path / "f.onnx", "--force").code == 0
+        assert [node.op_type for node in onnx.load(tmp_path / "f.onnx").graph.node] == ops

@@ -59,8 +59,8 @@ class Asking:
     def _select(self, words: list[str], targets: list[str]) -> RuleSet:
         args = self._args
         known = load(args.rules, quiet=True).with_settings(args.set)
-        of_recipes = (code for recipe in self._recipes for code in recipe.ignore if known.get(code) is not None)
-        ignore = [*codes(args.ignore), *of_recipes]  # with --rules, the rules that a recipe ignores need not be there
+        unwanted = [code for recipe in self._recipes for code in (*recipe.ignore, *(() if self._ask else recipe.only_asked))]
+        ignore = [*codes(args.ignore), *(code for code in unwanted if known.get(code) is not None)]  # --rules may lack them
         return choose(args, known, [*codes(args.select), *words], ignore, targets)
 
     def _planned(self) -> list[Planned]:

@@ -48,12 +48,14 @@ class Recipe:
         title: the name of the consumer, as people write it.
         module: the consumer in `runtimes` that can be run, "" if there is none.
         ignore: codes of rules that make models worse for it.
+        only_asked: codes of rules that help in one version and may do harm in another, so that the consumer has to judge.
     """
 
     target: str
     title: str
     module: str
     ignore: tuple[str, ...]
+    only_asked: tuple[str, ...]
     steps: tuple[Step, ...]
 
 
@@ -69,13 +71,14 @@ def recipe_of(target: str) -> Recipe:
     try:
         file = resource(f"targets/{target}.toml")
     except FileNotFoundError:
-        return Recipe(target, target, "", (), ())
+        return Recipe(target, target, "", (), (), ())
     content = parse(file.read_text(encoding="utf-8"), str(file))
     steps = tuple(Step(one["do"], one.get("safe", False), one["because"]) for one in content["step"])
     for step in steps:
         if not _ACTION.fullmatch(step.action) or (step.is_safe and step.action not in _SAFE):
             raise RewriterError(f"{file}: no step of a recipe: {step.action!r}, safe = {step.is_safe}")
-    return Recipe(target, content["title"], content.get("consumer", ""), tuple(content.get("ignore", ())), steps)
+    ignore, only_asked = (tuple(content.get(name, ())) for name in ("ignore", "only_asked"))
+    return Recipe(target, content["title"], content.get("consumer", ""), ignore, only_asked, steps)
 
 
 def recipes_of(targets: Iterable[str]) -> list[Recipe]:
