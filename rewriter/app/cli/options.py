@@ -249,12 +249,12 @@ OPTIONS: dict[str, Option] = {
     ),
     # facts about the model
     "source": Option(
-        "the framework's own file (MXNet symbol.json, or a JSON/CSV table by node name), `none`, or `auto`: NAME-symbol.json "
-        "or symbol.json next to the model (default)",
+        "the framework's own file (MXNet's symbol.json, or a JSON or CSV table of attributes of named nodes), `none`, or "
+        "`auto`: NAME-symbol.json or symbol.json next to the model (default)",
         "FILE",
     ),
     "constant-inputs": Option(
-        "whether initializers that are also inputs are constants; auto: yes if all are (default)",
+        "whether initializers that are also inputs are constants; auto: yes if all initializers are inputs (default)",
         choices=("auto", "yes", "no"),
     ),
     "static": _several(

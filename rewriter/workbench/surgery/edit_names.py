@@ -101,7 +101,8 @@ def _collide(what: str, mapping: dict[str, str], names: set[str]) -> None:
     for old, new in mapping.items():
         other = taken.setdefault(new, old)
         if other != old:
-            raise RewriterError(f"{what} {old!r} cannot be named {new!r}: so is {other!r}")
+            clash = f"another {what} has this name" if other == new else f"{what} {other!r} also gets this name"
+            raise RewriterError(f"{what} {old!r} cannot be named {new!r}: {clash}")
 
 
 def _interface(editing: Editing) -> list[gs.Tensor]:
