@@ -319,7 +319,7 @@ class _LastRun:
             write(model, self._runs)
             if model.written_digest() != self._digest:
                 raise RewriterError(
-                    f"{self._result} is not what its record says (run `rewriter audit`), and undo would lose the other changes"
+                    f"{self._result} differs from its record (run `rewriter audit`), and undo would lose the other changes"
                 )
         return self._log
 

@@ -101,8 +101,7 @@ def _collide(what: str, mapping: dict[str, str], names: set[str]) -> None:
     for old, new in mapping.items():
         other = taken.setdefault(new, old)
         if other != old:
-            clash = f"another {what} has this name" if other == new else f"{what} {other!r} also gets this name"
-            raise RewriterError(f"{what} {old!r} cannot be named {new!r}: {clash}")
+            raise RewriterError(f"{what} {old!r} cannot be named {new!r}: {what} {other!r} has this name, or gets it")
 
 
 def _interface(editing: Editing) -> list[gs.Tensor]:
