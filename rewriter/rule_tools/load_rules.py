@@ -382,7 +382,7 @@ def pack_folder(name: str) -> Path:
         raise RewriterError(f"there is no rule pack {name!r}; {hint}")
     folders = {folder for folder in map(_folder, entries) if folder is not None}
     if len(folders) > 1:
-        raise RewriterError(f"rule pack {name!r} is brought by {' and '.join(sorted(map(_distribution, entries)))}")
+        raise RewriterError(f"several packages have a rule pack {name!r}: {' and '.join(sorted(map(_distribution, entries)))}")
     if not folders:
         raise RewriterError(f"rule pack {name!r} of {_distribution(entries[0])}: there is no folder {entries[0].value!r}")
     return folders.pop()

@@ -305,7 +305,7 @@ class _LastRun:
             raise RewriterError(f"there is no record in {result}")
         self._run = self._runs[-1]
         if self._run.command:
-            raise RewriterError(f"the last run of {result} was `rewriter {self._run.command}`, and no rules that fired")
+            raise RewriterError(f"the last run of {result} was `rewriter {self._run.command}`, in which no rules fired")
         self._known = self._rules(known)
         self._source = self._source_file(source, [path.parent for path in (original, result) if path is not None])
         self._before = self._original(original)
@@ -319,7 +319,7 @@ class _LastRun:
             write(model, self._runs)
             if model.written_digest() != self._digest:
                 raise RewriterError(
-                    f"{self._result} is not what its record says (run `rewriter audit`), and undo would lose the other changes"
+                    f"{self._result} differs from its record (run `rewriter audit`), and undo would lose the other changes"
                 )
         return self._log
 
@@ -369,18 +369,18 @@ class _LastRun:
         run = self._run
         if path is not None:
             if load(path).read_digest() != run.input:
-                raise RewriterError(f"{path} is not what was rewritten; that has SHA-256 {run.input}")
+                raise RewriterError(f"{path} is not the original model, which has SHA-256 {run.input}")
             return partial(load, path)
         if not run.way_back:
             raise RewriterError(
-                f"undo needs the model that was rewritten: name it with --original (its SHA-256 is {run.input}); a result "
-                "of `fix --record full` needs none"
+                f"undo needs the original model: name it with --original (its SHA-256 is {run.input}); you do not need it for "
+                "a result of `fix --record full`"
             )
         try:
             data = went_back(run.way_back, read_bytes(self._result))
             found = onnx.ModelProto.FromString(data)
         except (ValueError, TypeError, RecursionError, zlib.error, DecodeError, MalformedError) as error:
-            raise RewriterError(f"{self._result}: the way back in its record cannot be gone: {error}") from None
+            raise RewriterError(f"{self._result}: its record does not make the original model again: {error}") from None
         if hashlib.sha256(data).hexdigest() != run.input:
-            raise RewriterError(f"{self._result} was changed since, so its record does not lead back to what was rewritten")
+            raise RewriterError(f"{self._result} was changed since, so its record does not make the original model again")
         return partial(Model.from_proto, found, self._result.absolute().parent)

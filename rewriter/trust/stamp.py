@@ -289,7 +289,7 @@ def stamp(
         if not model.is_large and model.path is not None:
             kept = way_back(read_bytes(model.path), model.to_proto().SerializeToString(deterministic=True))
         if kept is None:
-            log.notes.append("the record does not keep what `undo` needs, since too much is gone; undo needs the input as well")
+            log.notes.append("the record does not keep the removed parts, which are too large; `undo` also needs the input")
         else:
             write(model, (*before, replace(run, way_back=kept)))
 

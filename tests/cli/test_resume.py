@@ -88,7 +88,7 @@ def test_a_later_run_does_what_is_left(call: Call, models: Path, tmp_path: Path)
 
     other = call(*call_, "--resume", "--ignore", "MX001")
     assert (other.code, other.err.count("\n")) == (2, 1)
-    assert "what is done was done with other rules; --update does it again" in other.err
+    assert "the finished results were made with other rules; --update makes them again" in other.err
 
 
 def test_results_without_a_line_count_when_they_are_right(call: Call, models: Path, tmp_path: Path) -> None:

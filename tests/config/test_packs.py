@@ -63,7 +63,7 @@ def test_what_cannot_be_found(site: Path) -> None:
     with pytest.raises(RewriterError, match=r"'lost' of acme_rules 1.2: there is no folder 'acme_rules.nowhere'"):
         pack_folder("lost")
     install(site, "other", "acme = other.shipped")
-    with pytest.raises(RewriterError, match=r"'acme' is brought by acme_rules 1.2 and other 1.2"):
+    with pytest.raises(RewriterError, match=r"several packages have a rule pack 'acme': acme_rules 1.2 and other 1.2"):
         pack_folder("acme")
 
 

@@ -218,7 +218,7 @@ def test_a_running_model_refutes_that_it_is_refused(tmp_path: Path) -> None:
     assert within.status == TESTED and within.code == ""
     beyond = verify_rule(made(tmp_path, TOP_K.format(evidence="refused", opset="7..11", test="")), QUICK)
     assert (beyond.status, beyond.code) == (COUNTEREXAMPLE, "E503")
-    assert "instance from: pattern" in beyond.obligation and "opset 11" in beyond.obligation
+    assert "model from: pattern" in beyond.obligation and "opset 11" in beyond.obligation
     assert "inputs:" in beyond.obligation
 
 
@@ -230,7 +230,7 @@ def test_a_rule_that_asks_the_runtime_does_not_fire_on_what_runs(tmp_path: Path)
 
 def test_its_own_test_runs_though_it_says_refused(tmp_path: Path) -> None:
     verdict = verify_rule(made(tmp_path, TOP_K.format(evidence="refused", opset="7..11", test=RUNS)), QUICK)
-    assert verdict.code == "E503" and "instance from: an order of integers" in verdict.obligation
+    assert verdict.code == "E503" and "model from: an order of integers" in verdict.obligation
     guess = verify_rule(made(tmp_path, TOP_K.format(evidence="guess", opset="7..11", test=RUNS)), QUICK)
     assert guess.code != "E503"
 
@@ -310,7 +310,7 @@ def test_oracles_that_disagree_before_are_no_counterexample(tmp_path: Path) -> N
         attempt(rule, Instance(onnx.parser.parse_model(text), "test"), np.random.default_rng(0))
         for text in (MEAN.replace("[2]", "[0]"), MEAN)
     )
-    assert (empty.status, empty.why) == (VOID, "the oracles disagree before the rewrite")
+    assert (empty.status, empty.why) == (VOID, "ONNX Runtime and onnx.reference disagree before the rewrite")
     assert full.status == WRONG
 
 

@@ -187,7 +187,7 @@ def test_operator_sets_that_cannot_be_one_are_refused(call: Call, tmp_path: Path
         tmp_path, '<ir_version: 8, opset_import: ["": 17]> g (float[1,4] a) => (float[1,4] y) { y = Softmax(a) }', "new.onnx"
     )
     done = call("merge", one, two, "-o", tmp_path / "whole.onnx")
-    assert done.code == 2 and "old cannot be of opset 17: Scan 'a': opset 9 changed the batch dimension" in done.err
+    assert done.code == 2 and "old cannot be converted to opset 17: Scan 'a': opset 9 changed the batch dimension" in done.err
 
 
 def test_data_of_several_models_go_into_one_file(call: Call, tmp_path: Path) -> None:

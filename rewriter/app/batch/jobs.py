@@ -161,8 +161,8 @@ def check_results(jobs: Sequence[Job]) -> None:
     found = [job.target for job in jobs if has_result(job)]
     if len(found) > 1:
         raise RewriterError(
-            f"{len(found):,} of {len(jobs):,} results exist, {found[0]} for one; --update does only what changed, --resume "
-            "what is missing, --force all again, --skip-existing leaves them as they are"
+            f"{len(found):,} of {len(jobs):,} results exist, such as {found[0]}; pass --update for new and changed models, "
+            "--resume for missing results, --force for all models again, or --skip-existing to keep these results"
         )
 
 

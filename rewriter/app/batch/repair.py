@@ -231,7 +231,7 @@ def optimize(
 
     Args:
         model, output: as for `fix`.
-        level: "basic" runs only rules that keep outputs equal up to the last places. "all" also runs fusions that keep
+        level: "basic" runs only rules that keep outputs within 2 units in the last place. "all" also runs fusions that keep
             outputs within the bound that each rule states.
         static: fixed shapes that inputs get first, by name: {"image": (1, 3, 224, 224)}.
         rules, ignore, target, constant_inputs, verify, tidy, stamp, force, limits, runtime: as for `fix`.

@@ -128,7 +128,7 @@ class ResultFolder:
                 self._leave(number, job, entry)
                 continue
             if what := self._other_recipe(job, entry):
-                raise RewriterError(f"{self._out}: what is done was done with {what}; --update does it again")
+                raise RewriterError(f"{self._out}: the finished results were made with {what}; --update makes them again")
             self._done.append(number)
         self.messages.append(f"resume: {len(self._done):,} of {len(self._jobs):,} are done, {len(self.left):,} left")
 

@@ -242,19 +242,19 @@ OPTIONS: dict[str, Option] = {
     "guess": _switch("also run repairs that the model alone cannot justify"),
     "set": _several("CODE.param=value", "set a parameter of a rule; may be repeated"),
     "level": Option(
-        "basic: only rules that keep outputs equal up to the last places; all: also fusions that keep outputs within the "
+        "basic: only rules that keep outputs within 2 units in the last place; all: also fusions that keep outputs within the "
         "bound that each rule states (default)",
         choices=("basic", "all"),
         default="all",
     ),
     # facts about the model
     "source": Option(
-        "the framework's own file (MXNet symbol.json, or a JSON/CSV table by node name), `none`, or `auto`: NAME-symbol.json "
-        "or symbol.json next to the model (default)",
+        "the framework's own file (MXNet's symbol.json, or a JSON or CSV table of attributes of named nodes), `none`, or "
+        "`auto`: NAME-symbol.json or symbol.json next to the model (default)",
         "FILE",
     ),
     "constant-inputs": Option(
-        "whether initializers that are also inputs are constants; auto: yes if all are (default)",
+        "whether initializers that are also inputs are constants; auto: yes if all initializers are inputs (default)",
         choices=("auto", "yes", "no"),
     ),
     "static": _several(
@@ -372,7 +372,7 @@ OPTIONS: dict[str, Option] = {
     ),
     "auto-inputs": _flag("also make inputs of all other tensors that the part needs"),
     "type": _several("NAME:TYPE", "the type of a new input or output, for example 'x:float[1,3,N]'; may be repeated", []),
-    "at": _several("T,...", "cut after these tensors or nodes, all at once; repeat for further cuts"),
+    "at": _several("T,...", "one cut, after all these tensors or nodes; repeat for further cuts"),
     "rule": _several("CODES", "cut before each place where one of these rules would fire, in the order of computation"),
     "every": Option("cut after each N nodes, in the order of computation", "N", type=count),
     "max-size": Option("cut so that no part has more bytes of weights, for example 512M or 2G", "SIZE", type=size),
@@ -452,10 +452,10 @@ OPTIONS: dict[str, Option] = {
 
 _EDITS = (
     ("rename", "OLD=NEW", "rename a tensor or node; /PATTERN/REPLACEMENT/ renames all that match a regular expression"),
-    ("add-output", "T,...", "make outputs of tensors, of all outputs of nodes, or of all nodes of an operator (op:Conv)"),
+    ("add-output", "T,...", "make tensors outputs: named tensors, or all that named nodes or an operator (op:Conv) compute"),
     ("type", "NAME:TYPE", "the type of a new output that the model does not declare, for example 'x:float[1,3,N]'"),
     ("drop-output", "T,...", "remove outputs, and the nodes that are then unused"),
-    ("drop", "NODE,...", "remove nodes; their readers read the first operand instead"),
+    ("drop", "NODE,...", "remove nodes; their readers read the first operand that is no constant"),
     (
         "insert-after",
         "T=OP",
@@ -463,8 +463,8 @@ _EDITS = (
     ),
     ("replace", "OLD=NEW", "change the operator of all nodes of a type, or of named nodes"),
     ("set", "NODE.attr=VALUE", "set an attribute; none removes it"),
-    ("shape", "INPUT:DIMS", "change the shape of an input, for example x:N,3,H,W; the whole graph follows"),
-    ("batch", "DIM", "set the first dimension of all inputs that share the first input's, to a number or a name"),
+    ("shape", "INPUT:DIMS", "change the shape of an input, for example x:N,3,H,W, and adapt nodes that contain the old one"),
+    ("batch", "DIM", "set the batch, which is the first dimension of the first input, in all inputs that have it"),
     ("dtype", "NAME=TYPE", "change the element type of an input or output; a Cast is inserted"),
     ("constant", "INPUT=VALUE", "turn an input into an initializer: @FILE.npy, @FILE.npz, a number or a list"),
     ("free", "WEIGHT", "turn an initializer into an input"),

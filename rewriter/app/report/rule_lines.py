@@ -168,7 +168,7 @@ def verdict_lines(verdict: Verdict, rule: Rule | None, style: Style) -> list[str
     if rule is not None and rule.guess:
         found.append("    a guess: only its rewrite was tested; whether a model needs it, the user decides")
     if verdict.quarantine:
-        found.append(f"    the oracles disagree on {', '.join(verdict.quarantine)}; ONNX Runtime alone decided")
+        found.append(f"    the two runtimes disagree on {', '.join(verdict.quarantine)}; ONNX Runtime alone decided")
     if verdict.crashed:
         found.append(f"    ONNX Runtime crashed on {counted(verdict.crashed, 'random model')}, which were left out")
     if verdict.raised and verdict.status == "unverified":

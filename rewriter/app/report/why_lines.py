@@ -95,7 +95,7 @@ def _summary(result: Explanation) -> str:
         return "the rule matches the model as a whole, and " + ("fires" if number["fires"] else "does not fire")
     ops = " or ".join(map(clean, result.ops))
     if not result.answers:
-        return f"no node of the model is {ops}, the operator of the pattern's root"
+        return f"no node of the model is {ops}, which the pattern needs"
     parts = [f"fires at {number['fires']}"] if number["fires"] else []
     parts += [f"blocked by an unknown fact at {number['unknown']}"] if number["unknown"] else []
     parts += [f"fails at {number['errors']}"] if number["errors"] else []

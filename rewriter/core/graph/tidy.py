@@ -106,7 +106,7 @@ def fix_shapes(graph: gs.Graph, static: Static) -> None:
             if isinstance(dim, int) and dim != length:
                 raise RewriterError(f"--static {name}: a dimension of the input is {dim}, and cannot become {length}")
             if isinstance(dim, str) and lengths.setdefault(dim, length) != length:
-                raise RewriterError(f"--static {name}: {dim} would be {lengths[dim]} and {length}")
+                raise RewriterError(f"--static {name}: dimension {dim} cannot have two lengths, {lengths[dim]} and {length}")
     for name, shape in static:
         inputs[name].shape = list(shape)
     if lengths:

@@ -80,7 +80,7 @@ op(node) -> string                                : operator name of a matched n
 domain(node) -> string                            : operator domain of a matched node
 has(node, string) -> bool                         : the attribute is written on the node
 metadata(node, string) -> string                  : entry of the node's metadata_props, "" if it has no entry with this key
-model_metadata(string) -> string                  : entry of the model's metadata_props, likewise
+model_metadata(string) -> string                  : entry of the model's metadata_props, "" if it has no entry with this key
 n_inputs(node) -> int                             : number of inputs, absent ones inside the list included
 n_outputs(node) -> int                            : number of outputs
 source(node, string, any?) -> any                 : attribute in the framework's own file, or the last argument if it is missing
@@ -92,7 +92,7 @@ source_outputs() -> list                          : names of the outputs of the 
 source_nodes() -> list                            : names of all nodes of the framework's own graph
 source_has(node) -> bool                          : the framework's own file describes the node
 in_node_order(list) -> list                       : names of inputs, then of tensors in the order of their nodes
-opset(string?) -> int                             : version of a domain that the model imports, 0 if it imports none
+opset(string?) -> int                             : version in which the model imports a domain, 0 if it does not import it
 keeps_meaning(int, string?) -> bool               : every node of the model means the same in this version of the domain
 exporter() -> string                              : name of the program that wrote the model
 exporter_version() -> string                      : version of this program
@@ -150,7 +150,7 @@ ones_like(array) -> array                         : ones of the same shape and e
 full_like(array, number|bool) -> array            : one number in the same shape and element type
 cast(array|list|number|bool, dtype) -> array      : in another element type
 to_list(array|list) -> list                       : a one-dimensional constant as a list
-where(array|list|bool, array|list|number, array|list|number) -> array : of the second where the first is true, else of the third
+where(array|list|bool, array|list|number, array|list|number) -> array : the second where the first is true, else the third
 matmul(array, array) -> array                     : matrix product
 inverse(array) -> array                           : inverse of a square matrix
 tile(array|list, int|list) -> array               : repeated along its axes

@@ -175,7 +175,7 @@ def _overlap(pair: Pair) -> Diagnostic:
     message = f"{one.code} and {other.code} {'fit' if sure else 'may fit'} the same node, and nothing says which goes first"
     notes = [f"both run in phase `{one.phase}` and are equally specific ({pair.one.specificity})"]
     if not sure:
-        notes.append("they meet only where a constant is made by the very nodes that the other one matches")
+        notes.append("they overlap only if the nodes that one rule matches compute a constant of the other")
     helps = (
         f"`before: {other.code}` in the header of {one.code}, or the other way round",
         "or conditions that exclude each other",

@@ -308,7 +308,7 @@ class RegionRule:
         needed = {*map(region.counterpart, [*read, *region.operands.values(), *region.redirects.values()])} - {None, ""}
         if len(joined(tensors)) > 1 or not needed <= set[str | None]().union(*tensors):
             ops = ", ".join(text(self.one.nodes[number].op_type) for number in self.nodes)
-            raise RewriterError(f"the change reaches further than the nodes next to it ({ops}); a pattern has to hang together")
+            raise RewriterError(f"the changed nodes ({ops}) and their neighbours are not connected, as a pattern must be")
 
     def _near(self, number: int) -> list[int]:
         """The nodes that make the operands of a node or read its outputs."""
@@ -350,7 +350,7 @@ class RegionRule:
             return self._constant(contents)
         shown = self._new_names.get(name) or self._names.get(self._region.counterpart(name) or "?")
         if shown is None:
-            raise RewriterError(f"the repair reads {name!r}, which the model before it does not have")
+            raise RewriterError(f"the repaired model reads {name!r}, which the original model does not have")
         return shown
 
     def _new_attributes(self, node: onnx.NodeProto) -> Iterator[str]:

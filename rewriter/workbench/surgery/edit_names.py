@@ -101,7 +101,7 @@ def _collide(what: str, mapping: dict[str, str], names: set[str]) -> None:
     for old, new in mapping.items():
         other = taken.setdefault(new, old)
         if other != old:
-            raise RewriterError(f"{what} {old!r} cannot be named {new!r}: so is {other!r}")
+            raise RewriterError(f"{what} {old!r} cannot be named {new!r}: {what} {other!r} has this name, or gets it")
 
 
 def _interface(editing: Editing) -> list[gs.Tensor]:

@@ -154,7 +154,7 @@ def _drop_behind(editing: Editing, nodes: list[gs.Node]) -> None:
     dead = {id(tensor) for node in gone.values() for tensor in node.outputs}
     left = [tensor for tensor in graph.outputs if id(tensor) not in dead]
     if not left:
-        raise RewriterError("all outputs are computed from what is dropped; make another one before, with --add-output")
+        raise RewriterError("all outputs are computed from the dropped nodes; make another tensor an output, with --add-output")
     lost = [tensor for tensor in graph.outputs if id(tensor) in dead]
     before = len(graph.nodes)
     graph.outputs = left

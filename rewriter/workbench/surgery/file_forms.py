@@ -242,14 +242,14 @@ def read(text: str, path: Path) -> tuple[Model, list[str]]:
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
             raise RewriterError(f"{_rest(path)}: not a file that was written next to a text: {error}") from None
         if left:
-            notes.append(f"{left:,} things in {_rest(path).name} are about what the text does not have any more")
+            notes.append(f"entries of {_rest(path).name} whose node or tensor is no longer in the text, left out: {left:,}")
     files = DataFiles()
     for tensor in external_data.tensors_of(proto):
         if not external_data.is_external(tensor):
             continue
         entries = {entry.key: entry.value for entry in tensor.external_data}
         if "sha256" in entries and "location" not in entries:
-            raise RewriterError(f"{path}: of {tensor.name!r} there is only the SHA-256; `rewriter text -o FILE` keeps weights")
+            raise RewriterError(f"{path}: has only the SHA-256 of {tensor.name!r}; `rewriter text -o FILE` keeps weights")
         if entries.get("location") == _data(path).name:
             _put_in(tensor, entries, path, files)
     for node in _nodes(proto):  # only an initializer of a graph keeps the file of its weights open
@@ -440,7 +440,7 @@ def read_form(path: Path) -> tuple[Model, list[str]]:
         else:
             text_format.Parse(text, proto)
     except (json_format.ParseError, text_format.ParseError, RecursionError, ValueError) as error:
-        raise RewriterError(f"{path}: no model as protobuf writes it as {form}: {' '.join(str(error).split())[:300]}") from None
+        raise RewriterError(f"{path}: not a model in protobuf's {form} form: {' '.join(str(error).split())[:300]}") from None
     if not proto.HasField("graph"):
         raise RewriterError(f"{path}: not an ONNX model: it has no graph")
     return Model.from_proto(proto, path.parent), []

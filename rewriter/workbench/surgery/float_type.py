@@ -625,13 +625,13 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
         raise RewriterError(f"{reason}: convert the model to opset {CASTS_BY_NUMBER} or newer first, with `rewriter opset`")
     did.append(f"{counted(len(changing) - same, 'node')} in {dtype}, {same:,} as before, {counted(change.casts, 'cast')} more")
     if plan.counted:
-        did.append(f"{counted(len(plan.counted), 'node')} of those as before: they compute from whole numbers alone")
+        did.append(f"{counted(len(plan.counted), 'node')} of those as before: they compute with integers alone")
     if change.listed and not ports:
         did.append(f"{counted(change.listed, 'weight')} in the list of inputs, now as {dtype}")
     worst = sorted(change.losses, key=lambda loss: (-loss.overflowed, -loss.flushed / loss.values))
     did += [f"weight  {loss}" for loss in worst[:_SHOWN]]
     if len(change.losses) > _SHOWN:
-        did.append(f"weight  and {counted(len(change.losses) - _SHOWN, 'other')} that lost something")
+        did.append(f"weight  and {counted(len(change.losses) - _SHOWN, 'other')} that lost values")
     return did
 
 

@@ -539,7 +539,7 @@ def _to_one_opset(models: Sequence[Model], names: Sequence[str]) -> list[str]:
                 try:
                     convert_opset(model, newest)
                 except RewriterError as error:
-                    raise RewriterError(f"{name} cannot be of opset {newest}: {error}") from error
+                    raise RewriterError(f"{name} cannot be converted to opset {newest}: {error}") from error
                 notes.append(f"{name} was converted from opset {before} to {newest}")
         return notes
     return []
@@ -630,7 +630,7 @@ def _take_metadata(result: Merged, model: Model, name: str) -> None:
             except Unreadable:
                 result.notes.append(f"the record in {name} cannot be read and was left out")
         elif metadata.setdefault(key, value) != value:
-            result.notes.append(f"metadata {key!r} of {name} is another one and was left out")
+            result.notes.append(f"metadata {key!r} of {name} was left out: a model before it has another value")
 
 
 def _take_configurations(first: Model, model: Model, name: str) -> None:

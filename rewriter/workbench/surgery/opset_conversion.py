@@ -145,7 +145,7 @@ def align(models: Sequence[Model], names: Sequence[str]) -> dict[str, int]:
                 break
             reasons.append(reason)
         else:
-            raise RewriterError(f"the models are of different operator sets, and cannot be of one: {reasons[0]}")
+            raise RewriterError(f"the models have different opsets, and no opset suits all of them: {reasons[0]}")
     return found
 
 

@@ -404,7 +404,8 @@ def reduced(
     result = trials.loaded(work.finished())
     before, after = _counts(model.sketch()), _counts(work.model)
     did = [f"{counted(after[0], 'node')} of {before[0]:,}, weights of {after[1]:,} bytes of {before[1]:,}"]
-    did.append(f"still shows {' and '.join(map(repr, keep)) or 'what the whole shows'}; {counted(trials.trial_count, 'trial')}")
+    shown = " and ".join(map(repr, keep)) or "the same findings and rejections"
+    did.append(f"still shows {shown}; {counted(trials.trial_count, 'trial')}")
     notes = ["the time limit ended the reduction early; raise --time-limit"] if work.late else []
     notes += staying(work.model)
     if model.training_info:

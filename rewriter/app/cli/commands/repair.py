@@ -47,8 +47,8 @@ if TYPE_CHECKING:
         (
             "ask",
             Option(
-                "load and run each model in the consumers of --target, before and after; if they reject it, continue with the "
-                "further steps of their recipes",
+                "load and run each model in the consumers of --target, before and after; if a consumer rejects it, try further "
+                "steps for this consumer, such as another opset",
                 action="store_true",
             ),
         ),

@@ -100,7 +100,7 @@ def _print_packs(args: argparse.Namespace) -> int:
     lines = [f"pack:{pack.name}  {counted(files, 'rule file')}, {pack.distribution}, {pack.folder}" for pack, files in found]
     answer(args, Printout(lambda: {"packs": listed}, lambda style: map(clean, lines)))
     if not found and args.format != "json":
-        print_message("no installed package brings rules")
+        print_message("no installed package has rules")
     return 0
 
 

@@ -179,7 +179,7 @@ def running(rule: Rule, found: RunningInstance) -> str:
 def _running(rule: Rule, found: RunningInstance) -> Iterator[str]:
     instance = found.instance
     yield f"{rule.code} {rule.slug} claims that such a model is rejected"
-    yield f"opset {instance.opset}, instance from: {instance.origin}"
+    yield f"opset {instance.opset}, model from: {instance.origin}"
     yield from _model(instance.model)
     if instance.source is not None:
         yield f"source: {instance.source}"
@@ -192,7 +192,7 @@ def _running(rule: Rule, found: RunningInstance) -> Iterator[str]:
 def _lines(rule: Rule, trial: Trial) -> Iterator[str]:
     promise = rule.kind.name + (f"(rtol={rule.kind.rtol:g}, atol={rule.kind.atol:g})" if rule.kind.name == "approx" else "")
     yield f"{rule.code} {rule.slug} promises: {promise}"
-    yield f"opset {trial.instance.opset}, instance from: {trial.instance.origin}"
+    yield f"opset {trial.instance.opset}, model from: {trial.instance.origin}"
     yield f"but {trial.why}" + (f" ({trial.oracle})" if trial.oracle else "")
     yield "before:"
     yield from _model(trial.instance.model)

@@ -108,7 +108,7 @@ def _dims(dims: Iterable[onnx.TensorShapeProto.Dimension]) -> Iterable[Dimension
 
 ORACLES_AGREE = RunBound(rtol=1e-3, atol=1e-4, scale=True)
 RANDOM = "random outputs cannot be compared"
-DISAGREE = "the oracles disagree before the rewrite"
+DISAGREE = "ONNX Runtime and onnx.reference disagree before the rewrite"
 
 
 def doubt(
@@ -399,7 +399,7 @@ def _rejected_before(instance: Instance, after: onnx.ModelProto, feeds: Sequence
     runs = feeds and not isinstance(loaded, Refusal) and not any(isinstance(loaded(fed), Refusal) for _, fed in feeds)
     if runs and isinstance(before, Refusal):
         return Trial(REPAIRED, instance, str(before), after)
-    return Trial(VOID, instance, "no oracle runs the model", after)
+    return Trial(VOID, instance, "no runtime runs the model", after)
 
 
 def _overflow(

@@ -327,7 +327,7 @@ def _conclude(rule: Rule, tally: _Tally, verdict: Verdict, least: int) -> None:
     elif tally.counts[REPAIRED]:
         verdict.why = f"{tally.counts[REPAIRED]} rejected and then loaded"
     elif not tally.samples:
-        _leave_open(rule, verdict, f"no random model that an oracle can check: {tally.reason or 'the rule never fired'}")
+        _leave_open(rule, verdict, f"no random model that a runtime can check: {tally.reason or 'the rule never fired'}")
     if verdict.status == TESTED and tally.samples < least:
         _leave_open(rule, verdict, f"fewer than {least} random models" + (f"; {verdict.why}" if verdict.why else ""))
     verdict.bound = {"exact": "ulp", "approx": f"rtol={rule.kind.rtol:g}, atol={rule.kind.atol:g}"}.get(kind, "")
@@ -346,14 +346,14 @@ def _conclude_repair(rule: Rule, tally: _Tally, verdict: Verdict) -> None:
             rule, verdict, f"it changes outputs ({parted} of {tally.samples}) and no recorded export shows the correct ones"
         )
     elif repaired:
-        seen = f", {tally.agreed} of them with the outputs of a lenient oracle" if tally.agreed else ""
-        seen += f"; it reads {otherwise} otherwise" if otherwise else ""
+        seen = f"; {tally.agreed} have the same outputs before and after" if tally.agreed else ""
+        seen += f"; {otherwise} have other outputs" if otherwise else ""
         verdict.why = f"{repaired} rejected and then loaded{seen}"
     elif tally.samples:
-        _leave_open(rule, verdict, "every instance was sound before, and no recorded export needs the repair")
+        _leave_open(rule, verdict, "every random model was valid before the rewrite, and no recorded export needs the repair")
     else:
         reason = f": {tally.reason}" if tally.reason else ""
-        _leave_open(rule, verdict, f"no instance that an oracle accepts after the repair{reason}")
+        _leave_open(rule, verdict, f"no random model that a runtime accepts after the repair{reason}")
 
 
 def _refute(rule: Rule, trial: Trial, verdict: Verdict, wrong: Callable[[Trial], bool]) -> None:
@@ -494,7 +494,7 @@ def _late(verifiers: list[_Verifier], seconds: float) -> Iterator[Verdict]:
 
 def _crashed(job: _VerifyJob, last: int, waiting: deque[_VerifyJob]) -> Iterator[Verdict]:
     if len(job.skip) >= MOST_CRASHES or not job.negatives:
-        reason = "an oracle's process died, again and again"
+        reason = "the process of a runtime ended several times"
         yield Verdict(job.rule.code, job.rule.digest, UNVERIFIED, reason, crashed=len(job.skip) + 1)
         return
     if last in job.skip or last == NOWHERE:
