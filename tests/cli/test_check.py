@@ -256,7 +256,7 @@ def test_a_rule_that_answers_and_is_opt_in_says_how_it_runs(call: Call, tmp_path
 def test_a_guess_that_does_not_match_is_no_advice(call: Call, tmp_path: Path) -> None:
     """TF110 has the same error message. `check` named it as the repair of any model without a valid opset."""
     pytest.importorskip("onnxruntime")
-    model = "<ir_version: 8, opset_import: [\"\": 13]> g (float[2] x) => (float[2] y) { y = com.acme.Relu(x) }"
+    model = '<ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[2] y) { y = com.acme.Relu(x) }'
     proto = onnx.parser.parse_model(model)
     proto.graph.node[0].domain, proto.opset_import[0].version = "", 0
     onnx.save(proto, tmp_path / "net.onnx")
