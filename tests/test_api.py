@@ -361,6 +361,8 @@ def test_rules_are_loaded_from_one_path_or_several(tmp_path: Path) -> None:
         (lambda: rewriter.fix(POOL, POOL.parent), "is a folder; name a file in it"),
         (lambda: rewriter.optimize(POOL, static=5), "static is a dictionary of shapes by the names"),  # type: ignore[arg-type]
         (lambda: rewriter.why(5, POOL), "rule is a text, not 5"),  # type: ignore[arg-type]
+        (lambda: rewriter.compare(POOL, POOL, rtol=-1), "rtol and atol are 0 or more"),
+        (lambda: rewriter.compare(POOL, POOL, atol=float("nan")), "rtol and atol are 0 or more"),
         (lambda: rewriter.compare(POOL, POOL, rtol="a"), "rtol is a number, not 'a'"),  # type: ignore[arg-type]
         (lambda: rewriter.rewrite(graph(), settings={("MX001", "no"): 1}), "no rule that runs has the parameter"),
     ],
