@@ -125,9 +125,9 @@ def split(
     from rewriter.workbench.surgery.split import Cuts, files_of, write_parts
     from rewriter.workbench.surgery.split import split as split_model
 
-    if sum(map(bool, (at, rules, every, max_size))) != 1:
+    if bool(at) + (rules is not None) + (every is not None) + (max_size is not None) != 1:
         raise RewriterError("pass one of at, every, max_size and rules")
-    if min(every or 1, max_size or 1) < 1:
+    if min(1 if every is None else every, 1 if max_size is None else max_size) < 1:
         raise RewriterError("every and max_size are positive numbers")
     checks, force = _checks(**options)
     done = split_model(_opened(model), Cuts(_texts(at), every=every, max_size=max_size), types, checks, rules)
@@ -190,8 +190,6 @@ def opset(
     """
     from rewriter.workbench.surgery.opset_conversion import reversioned
 
-    if type(version) is not int:
-        raise RewriterError(f"the version is a number, not {version!r}")
     checks, force = _checks(**options)
     return _saved(reversioned(_opened(model), version, ir_version, restamp=restamp, checks=checks).model, output, force)
 

@@ -352,13 +352,32 @@ def test_rules_are_loaded_from_one_path_or_several(tmp_path: Path) -> None:
         (lambda: rewriter.extract(POOL, 3), "names are a text or a list of texts, not 3"),  # type: ignore[arg-type]
         (lambda: rewriter.edit(POOL, "rename a0=image"), "an edit is a kind and a text, such as"),  # type: ignore[arg-type]
         (lambda: rewriter.split(POOL, every=-1), "every and max_size are positive numbers"),
-        (lambda: rewriter.opset(POOL, "13"), "the version is a number, not '13'"),  # type: ignore[arg-type]
+        (lambda: rewriter.edit(POOL, ("rename", 5)), "an edit is a kind and a text, such as"),  # type: ignore[arg-type]
+        (lambda: rewriter.split(POOL, every=0), "every and max_size are positive numbers"),
+        (lambda: rewriter.split(POOL, every="a"), "every is a whole number, not 'a'"),  # type: ignore[arg-type]
+        (lambda: rewriter.opset(POOL, "13"), "version is a whole number, not '13'"),  # type: ignore[arg-type]
+        (lambda: rewriter.fix(POOL, limits=3), "limits is a rewriter.Limits, not 3"),  # type: ignore[arg-type]
+        (lambda: rewriter.rewrite(graph(), limits=3), "limits is a rewriter.Limits, not 3"),  # type: ignore[arg-type]
+        (lambda: rewriter.fix(POOL, POOL.parent), "is a folder; name a file in it"),
+        (lambda: rewriter.optimize(POOL, static=5), "static is a dictionary of shapes by the names"),  # type: ignore[arg-type]
+        (lambda: rewriter.why(5, POOL), "rule is a text, not 5"),  # type: ignore[arg-type]
+        (lambda: rewriter.compare(POOL, POOL, rtol=-1), "rtol and atol are 0 or more"),
+        (lambda: rewriter.compare(POOL, POOL, atol=float("nan")), "rtol and atol are 0 or more"),
+        (lambda: rewriter.compare(POOL, POOL, rtol="a"), "rtol is a number, not 'a'"),  # type: ignore[arg-type]
         (lambda: rewriter.rewrite(graph(), settings={("MX001", "no"): 1}), "no rule that runs has the parameter"),
     ],
 )
 def test_a_wrong_argument_is_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(rewriter.RewriterError, match=message):
         call()
+
+
+def test_a_graph_of_graphsurgeon_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    """Its graphs print an error on stderr when somebody looks for an attribute that they lack."""
+    rewriter.check(graph()), rewriter.fix(graph(), runtime="no")
+    with pytest.raises(rewriter.RewriterError, match="a model is a path"):
+        rewriter.fix(gs.Function("own", opset=13))
+    assert "not registered" not in "".join(capfd.readouterr())
 
 
 def test_a_rule_file_that_is_named_runs_as_on_the_command_line(tmp_path: Path) -> None:

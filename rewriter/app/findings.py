@@ -160,6 +160,8 @@ def compare(
     """
     from rewriter.app.report.comparison_lines import layers as layers_printout
 
+    if not (rtol >= 0 and atol >= 0 and memory > 0):  # NaN is no tolerance
+        raise RewriterError("rtol and atol are 0 or more, and memory is more than 0")
     feed = None if inputs is None else str(inputs)
     with as_file(before) as (one, _), as_file(after) as (other, _):
         found = compare_models(Path(one), Path(other), inputs=feed, rtol=rtol, atol=atol, memory=memory, layers=layers)

@@ -55,17 +55,41 @@ _SHARED = {"force": False, "runtime": "auto", "stamp": True}
 
 
 def for_python(function: Callable[P, R]) -> Callable[P, R]:
-    """A function of the Python interface. The messages of its errors name its parameters in place of the command's options."""
+    """A function of the Python interface. An argument of a wrong type is an error, and messages name parameters in place of the
+    command's options.
+    """
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
+            _check_kinds(function, args, kwargs)
             return function(*args, **kwargs)
         except RewriterError as error:
             error.args = tuple(_in_python(part, function) if isinstance(part, str) else part for part in error.args)
             raise
 
     return called
+
+
+def _check_kinds(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raises RewriterError for an argument of another type than the annotation of its parameter, if it is one of these."""
+    from collections.abc import Mapping
+    from numbers import Integral, Real
+
+    kinds: dict[str, tuple[type, str]] = {
+        "int": (Integral, "a whole number"),
+        "float": (Real, "a number"),
+        "str": (str, "a text"),
+        "Mapping[str, Sequence[int]]": (Mapping, "a dictionary of shapes by the names of inputs"),
+    }
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+        annotation = str(function.__annotations__.get(name))
+        kind, words = kinds.get(annotation.removesuffix(" | None"), (object, ""))
+        if value is None and annotation.endswith(" | None"):
+            continue
+        if kind is not object and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise RewriterError(f"{name} is {words}, not {value!r}")
 
 
 def _in_python(text: str, function: Callable[..., Any]) -> str:

@@ -245,12 +245,25 @@ def test_a_rule_that_answers_and_is_opt_in_says_how_it_runs(call: Call, tmp_path
         probabilities = Neg(x)  [ZipMap] y = ai.onnx.ml.ZipMap<classlabels_int64s=[0,1]>(probabilities) }"""
     onnx.save(onnx.parser.parse_model(model), tmp_path / "net.onnx")
     asked = call("check", tmp_path / "net.onnx", "--ignore", "SK032,SK033")
-    assert "  SK001 repairs this; it runs when selected: --select DEFAULT,SK001\n" in asked.out
+    assert "  SK001 may repair this; it runs when selected: --select DEFAULT,SK001\n" in asked.out
     assert "\nnext: rewriter fix " in asked.err and " --select DEFAULT,SK001 -o " in asked.err
     assert "  repaired by SK001: run `rewriter fix`\n" in call("check", tmp_path / "net.onnx", "--select", "SK001").out
     done = call("fix", tmp_path / "net.onnx", "-o", tmp_path / "fixed.onnx", "--select", "DEFAULT,SK001")
     assert done.code == 0
     assert "still rejected" not in done.out
+
+
+def test_a_guess_that_does_not_match_is_no_advice(call: Call, tmp_path: Path) -> None:
+    """TF110 has the same error message. `check` named it as the repair of any model without a valid opset."""
+    pytest.importorskip("onnxruntime")
+    model = '<ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[2] y) { y = com.acme.Relu(x) }'
+    proto = onnx.parser.parse_model(model)
+    proto.graph.node[0].domain, proto.opset_import[0].version = "", 0
+    onnx.save(proto, tmp_path / "net.onnx")
+    done = call("check", tmp_path / "net.onnx")
+    assert "TF110 repairs this message but does not apply" in done.out
+    assert "next: rewriter why TF110 " in done.err
+    assert "TF110 may repair this; it runs with --guess" in call("fix", tmp_path / "net.onnx", "-o", tmp_path / "o.onnx").out
 
 
 def test_a_runtime_that_is_not_there_is_said_to_be_not_asked(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

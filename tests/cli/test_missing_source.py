@@ -25,6 +25,14 @@ def test_the_file_is_missing(call: Call, net: Path) -> None:
     assert f"note: {BESIDE}\n" in call("fix", net, "-o", net.with_name("fixed.onnx")).out
 
 
+def test_a_name_with_a_space_is_quoted_in_commands(call: Call, tmp_path: Path) -> None:
+    net = Path(shutil.copy(GAMMA, tmp_path / "my net.onnx"))
+    assert "put my net-symbol.json next to the model or pass --source 'my net-symbol.json'\n" in call("check", net).out
+    assert f"rewriter fix '{net}' -o '{net.with_name('my net.fixed.onnx')}'" in call(net).err
+    (tmp_path / "a folder").mkdir()
+    assert f"rewriter fix '{tmp_path}/a folder' --out '{tmp_path}/a folder.fixed'" in call(tmp_path / "a folder").err
+
+
 def test_a_model_that_does_not_change_is_told_too(call: Call, net: Path) -> None:
     done = call("fix", net, "-o", net.with_name("fixed.onnx"), "--ignore", "MX005")
     assert "unchanged" in done.out and BESIDE in done.out

@@ -180,3 +180,17 @@ def test_every_element_type(tmp_path: Path, attribute: bool) -> None:
     write_form(read_form(net)[0], text, "onnxtxt")
     write_form(read_form(text)[0], again, "onnx")
     assert again.read_bytes() == net.read_bytes()
+
+
+@pytest.mark.parametrize("form", ["onnxtxt", "json", "textproto"])
+@pytest.mark.parametrize("field", ["producer_name", "doc_string"])
+def test_a_text_that_is_not_utf_8_is_an_error(call: Call, tmp_path: Path, form: str, field: str) -> None:
+    """Printed, ONNX's text was an internal error, and JSON held Python's way of writing bytes."""
+    model = onnx.load(MODELS / "pytorch-2.13-max-pool-of-an-image" / "model.onnx")
+    setattr(model, field, "PLACE")
+    net = tmp_path / "net.onnx"
+    net.write_bytes(model.SerializeToString().replace(b"PLACE", b"\xff\xfeabc"))
+    for target in ([], ["-o", tmp_path / f"net.{form}"]):
+        done = call("text", net, "--as", form, *target)
+        assert done.code == 2 and rf"cannot be written as {form}: its {field} '\xff\xfeabc' is not valid UTF-8" in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["net.onnx"]

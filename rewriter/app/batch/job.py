@@ -98,6 +98,8 @@ def do(job: Job, work: Work, outcome: Outcome) -> Model | None:
     stages = _copied if job.copy else _asked if work.checking.consumers else _repaired
     if job.target in (None, job.path) or work.writing.replaces(job) or not os.path.lexists(str(job.target)):
         return stages(job, work, outcome)
+    if os.path.isdir(str(job.target)):
+        raise RewriterError(f"{job.target} is a folder; name a file in it")
     if not job.adopts:
         raise RewriterError(f"{job.target} exists; --force overwrites it")
     return _adopted(job, str(job.target), work, outcome, stages)

@@ -17,7 +17,7 @@ from rewriter.app.batch.job import do
 from rewriter.app.batch.work import LEVELS, Checking, Job, Notes, Outcome, Reading, Rewriting, Work, Writing
 from rewriter.app.chosen_rules import Rules, Texts, chosen_rules
 from rewriter.core.conditions.recorded_graph import Knowledge
-from rewriter.core.engine.limits import Limits
+from rewriter.core.engine.limits import Limits, bounds
 from rewriter.core.engine.run import run_on_graph
 from rewriter.core.errors import RewriterError, counted, for_python
 from rewriter.core.graph.any_model import AnyModel, StrPath, as_file
@@ -199,7 +199,7 @@ def fix(
         inputs=None if inputs is None else os.fspath(inputs),
     )
     work = Work(
-        Rewriting(chosen, limits=limits or Limits(), keep_partial=keep_partial, tidy=tidy),
+        Rewriting(chosen, limits=bounds(limits), keep_partial=keep_partial, tidy=tidy),
         Reading(os.fspath(source), constant_inputs),
         checking,
         Writing(force=force, stamp=stamp),
@@ -243,7 +243,7 @@ def optimize(
     _check_words(runtime, constant_inputs)
     check_word("level", level, tuple(LEVELS))
     work = Work(
-        Rewriting(chosen_rules(rules, select, ignore, target, level=LEVELS[level]), limits=limits or Limits(), tidy=tidy),
+        Rewriting(chosen_rules(rules, select, ignore, target, level=LEVELS[level]), limits=bounds(limits), tidy=tidy),
         Reading("auto", constant_inputs, tuple((static or {}).items())),
         Checking(runtime=runtime if installed() else "no", before=True, verify=verify),
         Writing(force=force, stamp=stamp),
@@ -289,7 +289,7 @@ def check(
         log = run_on_graph(model, chosen, Knowledge(None, has_kernel=has_kernel), limits, keep=False)
         return Result(Outcome(IN_MEMORY, log=log), None, is_check=True)
     work = Work(
-        Rewriting(chosen_rules(rules, select, ignore, target, guess=guess), limits=limits or Limits(), keep=False),
+        Rewriting(chosen_rules(rules, select, ignore, target, guess=guess), limits=bounds(limits), keep=False),
         Reading(os.fspath(source), constant_inputs),
         Checking(runtime=runtime if installed() else "no", expect=None if expect is None else os.fspath(expect)),
         notes=Notes(detail=True),

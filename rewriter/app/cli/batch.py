@@ -170,13 +170,16 @@ class ConsoleReport:
         return replace(log, blocked=[blocked for blocked in log.blocked if blocked.error or blocked.rule not in needless])
 
     def _answers(self, outcome: Outcome) -> dict[str, str]:
-        """The rules that repair the error message, with the option that runs each rule that was not selected."""
+        """The rules that repair the error message, with the option that runs each rule that was not tried."""
         rules = [answer.rule for answer in answers_to(outcome, self._args.rules)]
         if not rules:
             return {}
         from rewriter.app.report.rule_lines import when_asked
 
-        return {rule.code: "" if rule.default or self._rules.get(rule.code) else f"runs {when_asked(rule)}" for rule in rules}
+        tried = {rule.code for rule in self._rules.questions} if self._command == "check" else set()
+        tried -= {question.rule for question in outcome.log.questions} if outcome.log is not None else set()
+        idle = [rule.default or rule.code in tried or self._rules.get(rule.code) is not None for rule in rules]
+        return {rule.code: "" if one else f"runs {when_asked(rule)}" for rule, one in zip(rules, idle, strict=True)}
 
     def _fixes(self, log: Log) -> dict[str, str]:
         """The `Fix:` paragraphs of the rules that fired."""

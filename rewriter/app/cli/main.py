@@ -123,8 +123,11 @@ class Program(Parser):
         """Like `parse_args`, but an unknown option is compared with the options of its command."""
         name = next((word for word in words[:1] if not word.startswith("-")), None)
         if name is not None and name not in COMMANDS and (name.endswith(".onnx") or os.path.isdir(name)):
-            where = f"--out {name.rstrip('/')}.fixed" if os.path.isdir(name) else f"-o {name.removesuffix('.onnx')}.fixed.onnx"
-            self.reject(f"'{name}' is no command", "", (), f"to repair it: rewriter fix {name} {where}")
+            from shlex import quote
+
+            folder, file = f"{name.rstrip('/')}.fixed", f"{name.removesuffix('.onnx')}.fixed.onnx"
+            where = f"--out {quote(folder)}" if os.path.isdir(name) else f"-o {quote(file)}"
+            self.reject(f"'{name}' is no command", "", (), f"to repair it: rewriter fix {quote(name)} {where}")
         if name is not None and name not in COMMANDS:
             self.reject(f"there is no command '{name}'", name, COMMANDS, "`rewriter --help` lists them")
         found, rest = self.parse_known_args(words)

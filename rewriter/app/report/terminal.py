@@ -149,7 +149,7 @@ def rejection_lines(
 def _advice(answers: Mapping[str, str], path: str, style: Style) -> Iterator[str]:
     """Advice on an error message that no rule that ran has repaired."""
     for code in [code for code, when in answers.items() if when]:
-        yield f"{style.paint('cyan', code)} repairs this; it {answers[code]}"
+        yield f"{style.paint('cyan', code)} may repair this; it {answers[code]}"
     if idle := [code for code, when in answers.items() if not when]:
         verbs = "repairs this message but does" if len(idle) == 1 else "repair this message but do"
         named = " and ".join(", ".join(idle).rsplit(", ", 1))

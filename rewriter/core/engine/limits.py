@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from rewriter.core.errors import RewriterError
 from rewriter.core.log import Stop
 from rewriter.core.record import record
 
@@ -38,6 +39,13 @@ class Limits:
     tries: int | None = None
     per_root: int = 64
     seconds: float | None = None
+
+
+def bounds(limits: Limits | None) -> Limits:
+    """The limits that an argument of the Python interface means. Raises RewriterError for another object."""
+    if limits is not None and not isinstance(limits, Limits):
+        raise RewriterError(f"limits is a rewriter.Limits, not {limits!r}")
+    return limits or Limits()
 
 
 FIRINGS, FIRINGS_PER_NODE = 10_000, 16

@@ -13,7 +13,7 @@ from rewriter.core.conditions.evaluate import Bindings
 from rewriter.core.conditions.recorded_graph import NOTHING_KNOWN, Knowledge
 from rewriter.core.engine.attempt import Attempt, Coverage, Fired, Tracer
 from rewriter.core.engine.compile import CompiledRule
-from rewriter.core.engine.limits import Limits
+from rewriter.core.engine.limits import Limits, bounds
 from rewriter.core.engine.phases import Permit, Run
 from rewriter.core.errors import RewriterError
 from rewriter.core.facts.derive import Fact
@@ -212,7 +212,7 @@ def run_on_graph(graph: gs.Graph, rules: RuleSet, known: Knowledge, limits: Limi
             f"rules run on an onnx-graphsurgeon graph, not on a {kind}: rewriter.load(path).graph, or rewriter.fix"
         )
     whole = _alone(graph) if isinstance(graph, gs.Function) else graph
-    log = run(whole, rules, known, limits=limits, keep=keep)
+    log = run(whole, rules, known, limits=bounds(limits), keep=keep)
     if whole is not graph:
         for name in ("nodes", "inputs", "outputs", "opset", "import_domains"):
             setattr(graph, name, getattr(whole, name))

@@ -35,13 +35,14 @@ def as_source(model: AnyModel) -> StrPath | onnx.ModelProto:
     """
     if isinstance(model, str | os.PathLike | onnx.ModelProto):
         return model
-    if not isinstance(model, Model) and isinstance(own := getattr(model, "model", None), Model):
+    if isinstance(model, gs.Graph) and not isinstance(model, gs.Function):
+        return _exported(model)
+    graph = isinstance(model, gs.Graph)  # prints an error on stderr for an attribute that it lacks
+    if not graph and not isinstance(model, Model) and isinstance(own := getattr(model, "model", None), Model):
         model = own
     if isinstance(model, Model):
         return model.to_proto()
-    if isinstance(model, gs.Graph) and not isinstance(model, gs.Function):
-        return _exported(model)
-    proto = getattr(model, "model_proto", None)
+    proto = None if graph else getattr(model, "model_proto", None)
     if isinstance(proto, onnx.ModelProto):
         return proto
     ir = sys.modules.get("onnx_ir")

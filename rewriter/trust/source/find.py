@@ -323,6 +323,8 @@ def missing_source(
         path: of the model.
         is_of_another: whether there is a file, and it belongs to another model.
     """
+    from shlex import quote
+
     from rewriter.core.framework.exporter import SOURCE_FILES
 
     name, kind, ending = SOURCE_FILES[subject.exporter.name]
@@ -335,7 +337,7 @@ def missing_source(
     if Path(path).name == "stdin.onnx":  # a model from the standard input
         return [f"{what}: pass --source NET{ending}"]
     file = f"{Path(path).stem}{ending}" if path.endswith(".onnx") else f"NET{ending}"
-    return [f"{what}: put {file} next to the model or pass --source {file}"]
+    return [f"{what}: put {file} next to the model or pass --source {quote(file)}"]
 
 
 def _waiting(rules: RuleSet, subject: GuardedModel, operators: Collection[str]) -> int:

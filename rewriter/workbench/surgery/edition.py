@@ -50,7 +50,7 @@ def edit(model: Model, edits: Iterable[Edit], *, with_children: bool = False) ->
         RewriterError: an edit cannot be done; the text says why.
     """
     wanted = list(edits)
-    if not all(isinstance(one, tuple) and len(one) == 2 for one in wanted):
+    if not all(isinstance(one, tuple) and len(one) == 2 and all(isinstance(part, str) for part in one) for one in wanted):
         raise RewriterError(f'an edit is a kind and a text, such as ("rename", "data=image"), not {wanted!r}')
     editing = Editing(model, with_children=with_children)
     editing.types = parsed_types(text for kind, text in wanted if kind == TYPE)

@@ -188,6 +188,7 @@ _PACKED = frozenset((21, 22, 23, 25, 26))
 def shown_text(model: Model) -> str:
     """A model as text, with the SHA-256 of each weight in place of its values."""
     proto = model.sketch()
+    _check_texts(proto, TEXT)
     for tensor, content, field in _moved(proto):
         _refer(tensor, {"sha256": digest([content]), "length": length([content])}, field)
     return judges.print_text(_printable(proto).SerializeToString())
@@ -200,6 +201,7 @@ def write(model: Model, target: Path, *, force: bool = False) -> list[Path]:
         RewriterError: a file exists, or the text format cannot express something in the model.
     """
     proto = model.sketch()
+    _check_texts(proto, TEXT)
     if model.folder is not None:
         external_data.copy_data_files(proto, model.folder, target.parent, force)
     contents: list[bytes | Payload] = []
@@ -471,12 +473,25 @@ def write_form(model: Model, target: Path, form: str, *, force: bool = False) ->
 
 
 def _written(model: Model, form: str) -> str:
+    proto = model.to_proto()
+    _check_texts(proto, form)
     try:
         if form == JSON:
-            return json.dumps(as_data(model.to_proto()), indent=2)
-        return str(text_format.MessageToString(model.to_proto(), as_utf8=True))
+            return json.dumps(as_data(proto), indent=2)
+        return str(text_format.MessageToString(proto, as_utf8=True))
     except (UnicodeError, ValueError, json_format.SerializeToJsonError) as error:
         raise RewriterError(f"the model cannot be written as {form}: {error}") from None
+
+
+def _check_texts(proto: onnx.ModelProto, form: str) -> None:
+    """Raises RewriterError for a text that is not UTF-8: protobuf returns it as bytes, and no form could be read again."""
+    for message in messages(proto):
+        for field, value in message.ListFields():
+            if field.type == FieldDescriptor.TYPE_STRING:
+                for item in value if _repeated(field) else [value]:
+                    if isinstance(item, bytes):
+                        why = f"its {field.name} {repr(item)[1:]:.80} is not valid UTF-8"
+                        raise RewriterError(f"the model cannot be written as {form}: {why}")
 
 
 def _by_beginning(data: bytes) -> str:

@@ -272,6 +272,8 @@ def new_pack(args: argparse.Namespace) -> int:
     """Writes a folder with a package that you install with pip. Its rules then have the name pack:NAME. The folder has an
     example rule with tests and its verdict of `verify`, a test of the package, and a workflow for CI.
     """
+    from shlex import quote
+
     from rewriter.app.cli.commands.trials import verify
     from rewriter.trust.proof.judges import installed
     from rewriter.workbench.authoring.new_pack import named, write_pack
@@ -284,8 +286,12 @@ def new_pack(args: argparse.Namespace) -> int:
     if installed():
         verify(make_parser(["verify"]).read(["verify", place, "--update-lock", "--samples", "60"]))
     else:
-        print_message(f"the rules are not verified without ONNX Runtime; with it: rewriter verify {clean(place)} --update-lock")
-    print_message(f"install it with: pip install -e {clean(str(folder))}; then: rewriter fix MODEL --extend pack:{pack.name}")
+        print_message(
+            f"the rules are not verified without ONNX Runtime; with it: rewriter verify {quote(clean(place))} --update-lock"
+        )
+    print_message(
+        f"install it with: pip install -e {quote(clean(str(folder)))}; then: rewriter fix MODEL --extend pack:{pack.name}"
+    )
     return 0
 
 
