@@ -31,7 +31,7 @@ from rewriter.core.language import ast, schema
 from rewriter.core.language.ast import bound, walk
 from rewriter.core.language.pattern import ANY_OPERATOR, PatternNode, compile_pattern, is_late, is_run
 from rewriter.core.language.rules import Rule
-from rewriter.core.language.schema import ANY, DTYPES, Table, union
+from rewriter.core.language.schema import ANY, DTYPES, union
 from rewriter.core.onnxfile.census import OPAQUE, Census, NodeKind
 
 # The demands of one pattern node on a kind of node, and the conditions of the rule for that kind.
@@ -160,14 +160,12 @@ class Forecast:
         census: of the model.
     """
 
-    def __init__(self, census: Census, table: Table) -> None:
-        """`table` has defaults and types of ONNX's operators."""
+    def __init__(self, census: Census) -> None:
         self.census = census
-        self._table = table
         self._types: bool | None = None
         self._ranks: bool | None = None
         self._last: tuple[Sequence[Rule], list[Rule]] = (), []
-        self._model = CensusModel(census, table)
+        self._model = CensusModel(census)
 
     def possible(self, rules: Sequence[Rule]) -> list[Rule]:
         """The rules that can fire in the model. The data prepared for a list of rules are kept for the next model."""
@@ -197,7 +195,7 @@ class Forecast:
     def _has_types(self) -> bool:
         """Whether the types of the operands of the kinds can be determined."""
         if self._types is None:
-            self._types = follow_types(self.census, self._table)
+            self._types = follow_types(self.census)
         return self._types
 
     def _has_ranks(self) -> bool:

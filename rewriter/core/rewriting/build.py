@@ -169,12 +169,10 @@ def _fits(value: Any, dtype: int) -> bool:
 @cache
 def _formals(op: str, domain: str, version: int) -> tuple[tuple[str, int | None, bool], ...]:
     """(type variable, the only type allowed, variadic) of each input; empty for operators without a schema."""
-    found = schema.registered_at(op, domain, version)
+    found = schema.schema(op, domain, version)
     if found is None:
         return ()
-    return tuple(
-        (p.type_str, _only(tuple(p.types)), p.option == onnx.defs.OpSchema.FormalParameterOption.Variadic) for p in found.inputs
-    )
+    return tuple((formal.kind, _only(*found.types[formal.kind]), formal.variadic) for formal in found.inputs)
 
 
 def operand_types(op: str, domain: str, version: int, known: Sequence[int | None]) -> list[int | None]:
@@ -195,12 +193,12 @@ def operand_types(op: str, domain: str, version: int, known: Sequence[int | None
     return found
 
 
-def _only(types: tuple[str, ...]) -> int | None:
-    """The single tensor type allowed, or int64 if int32 and int64 are allowed (shapes, axes)."""
-    names = {text[7:-1] for text in types if text.startswith("tensor(")}
-    if names == {"int64"} or names == {"int32", "int64"}:
-        return INT64
-    return DTYPES.get(next(iter(names))) if len(names) == 1 else None
+def _only(bits: int, others: tuple[str, ...]) -> int | None:
+    """The single element type allowed, or int64 if int32 and int64 are allowed (shapes, axes)."""
+    dtypes = schema.dtypes_of(bits)
+    if len(dtypes) == 1 and not any(name.startswith("tensor(") for name in others):
+        return dtypes[0]
+    return INT64 if dtypes == [DTYPES["int32"], INT64] else None
 
 
 @record(frozen=True, slots=True)
