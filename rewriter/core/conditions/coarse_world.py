@@ -240,10 +240,6 @@ def _imported(root: Body, imports: Mapping[str, int]) -> Iterator[bool]:
 
 # The model, and one node of it.
 
-_DEFAULTS_PER_AXIS = {"pads": (0, 2), "strides": (1, 1), "dilations": (1, 1)}
-"""Defaults that depend on the number of spatial axes: the item, and how many an axis."""
-
-
 MAX_ANSWERS_PER_CACHE = 1 << 16
 MAX_CACHES = 64
 AnswerCache = dict[tuple[Any, ...], int]
@@ -308,7 +304,7 @@ class CensusModel:
             return defaults[0]
         if name not in schema.COMPUTED_FROM_OPERANDS or schema.computed_default(kind.op, "", name) is None:
             return ABSENT
-        item, times = _DEFAULTS_PER_AXIS.get(name, (0, 0))
+        item, times = schema.DEFAULTS_PER_AXIS.get(name, (0, 0))
         axes = kind.attrs.get("kernel_shape")
         padded = kind.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID", "")
         return UNKNOWN if not times or not isinstance(axes, list) or (padded and not item) else [item] * (len(axes) * times)

@@ -337,9 +337,7 @@ def _kernel(context: RecordedGraph, node: gs.Node) -> Any:
 
 
 COMPUTED: dict[str, Callable[[RecordedGraph, gs.Node], Any]] = {
-    "pads": _repeat(0, 2),
-    "strides": _repeat(1, 1),
-    "dilations": _repeat(1, 1),
+    **{name: _repeat(item, times) for name, (item, times) in schema.DEFAULTS_PER_AXIS.items()},
     "perm": _perm,
     "kernel_shape": _kernel,
 }

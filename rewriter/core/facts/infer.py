@@ -130,7 +130,6 @@ def output_types(facts: NodeFacts, imports: Mapping[str, int]) -> list[TensorTyp
     return found
 
 
-@lru_cache(maxsize=1024)
 def type_sources(op: str, version: int, count: int) -> list[int | None]:
     """For each output, the operand whose element type it has by the operator's schema, even if the shapes are wrong."""
     found = schema(op, "", version)
@@ -272,10 +271,9 @@ def _infer(
     return None
 
 
-@lru_cache(maxsize=4096)
 def _schema(domain: str, op: str, version: int) -> tuple[Any, ...]:
-    schema = registered_at(op, domain, version)
-    return () if schema is None or schema.deprecated else (schema,)
+    found = registered_at(op, domain, version)
+    return () if found is None or found.deprecated else (found,)
 
 
 def _fitting(domain: str, op: str, version: int, message: bytes) -> list[Any]:

@@ -210,7 +210,6 @@ def has_later_form(op: str, version: int) -> bool:
     return len(set(zip(map(frozenset, attributes), numbers, strict=True))) > 1
 
 
-@cache
 def type_variables(op: str, domain: str, version: int) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """For operands and for results, the type variable that each place shares with others, "" for none; None for an operator
     without a schema.
@@ -226,7 +225,6 @@ def type_variables(op: str, domain: str, version: int) -> tuple[tuple[str, ...],
     return inputs, outputs
 
 
-@cache
 def takes(op: str, domain: str, version: int, outputs: bool, position: int, kind: int | str) -> bool:
     """Whether an operator allows tensors of an element type as input (or, with `outputs`, as output) at a position. `kind` can
     also be a type such as `seq(tensor(float))`.

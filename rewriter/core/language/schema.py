@@ -38,7 +38,10 @@ Value = bool | int | float | str | list[int] | list[float] | list[str] | None
 OLDEST_OPSET = 7
 """The first opset of a rule that does not declare one: older operators broadcast by attributes, and few models use them."""
 
-COMPUTED_FROM_OPERANDS = frozenset(("pads", "strides", "dilations", "perm", "kernel_shape"))
+DEFAULTS_PER_AXIS = MappingProxyType({"pads": (0, 2), "strides": (1, 1), "dilations": (1, 1)})
+"""Defaults in words that depend on the number of spatial axes: the item, and how many an axis."""
+
+COMPUTED_FROM_OPERANDS = frozenset((*DEFAULTS_PER_AXIS, "perm", "kernel_shape"))
 """Attributes whose default in words is worked out for a node; of the others it stays words, and they are absent."""
 
 _BEFORE: Mapping[tuple[str, str], Value] = MappingProxyType(

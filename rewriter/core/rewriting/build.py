@@ -8,7 +8,6 @@ edits in addition to replacements.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -166,30 +165,22 @@ def _fits(value: Any, dtype: int) -> bool:
     return kind != FLOAT or element_type(dtype).kind not in "iub"
 
 
-@cache
-def _formals(op: str, domain: str, version: int) -> tuple[tuple[str, int | None, bool], ...]:
-    """(type variable, the only type allowed, variadic) of each input; empty for operators without a schema."""
-    found = schema.schema(op, domain, version)
-    if found is None:
-        return ()
-    return tuple((formal.kind, _only(*found.types[formal.kind]), formal.variadic) for formal in found.inputs)
-
-
 def operand_types(op: str, domain: str, version: int, known: Sequence[int | None]) -> list[int | None]:
     """For each operand the element type that the schema and the other operands allow, None if they allow several."""
-    formals = _formals(op, domain, version)
+    operator = schema.schema(op, domain, version)
+    formals = () if operator is None else operator.inputs
     found: list[int | None] = []
     for position in range(len(known)):
         formal = formals[min(position, len(formals) - 1)] if formals else None
-        if formal is None or (position >= len(formals) and not formal[2]):
+        if operator is None or formal is None or (position >= len(formals) and not formal.variadic):
             found.append(None)
             continue
         same = (
             dtype
             for other, dtype in enumerate(known)
-            if dtype and other != position and formals[min(other, len(formals) - 1)][0] == formal[0]
+            if dtype and other != position and formals[min(other, len(formals) - 1)].kind == formal.kind
         )
-        found.append(next(same, formal[1]))
+        found.append(next(same, None) or _only(*operator.types[formal.kind]))
     return found
 
 
