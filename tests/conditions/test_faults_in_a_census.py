@@ -14,7 +14,6 @@ from rewriter.core.conditions.context import Context
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.language import schema
-from rewriter.core.language.schema import operator_table
 from rewriter.core.onnxfile.take_census import take_census
 from rewriter.repairs import find
 from rewriter.repairs.old_opsets import early_forms
@@ -29,7 +28,7 @@ def seen(op: str, written: frozenset[str], operands: list[str], opset: int) -> t
     node = helper.make_node(op, operands, ["y"], "n", **dict.fromkeys(written, 0))
     graph = helper.make_graph([node], "g", [], [])
     proto = helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", opset)])
-    ruled_out = no_early_forms(take_census(proto.SerializeToString()), operator_table())
+    ruled_out = no_early_forms(take_census(proto.SerializeToString()))
     return not ruled_out, any(True for _ in early_forms(Context(GraphIndex(Model.from_proto(proto).graph))))
 
 
@@ -85,4 +84,4 @@ def test_a_census_does_not_rule_out_a_fault_that_the_graph_has(folder: Path) -> 
         census = take_census(proto.SerializeToString())
         context = Context(GraphIndex(Model.from_proto(proto).graph))
         for fault, is_ruled_out in FAULT_IS_RULED_OUT.items():
-            assert not is_ruled_out(census, operator_table()) or not find(fault, context), fault
+            assert not is_ruled_out(census) or not find(fault, context), fault

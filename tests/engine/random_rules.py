@@ -17,7 +17,6 @@ from rewriter.core.graph.model import Model
 from rewriter.core.language.diagnostics import SourceText
 from rewriter.core.language.parse import parse
 from rewriter.core.language.rules import Rule, RuleSet
-from rewriter.core.language.schema import operator_table
 from rewriter.core.log import Log
 from rewriter.core.matching.forecast import Forecast
 from rewriter.core.onnxfile.take_census import take_census
@@ -172,7 +171,6 @@ class Asked:
         proto = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(MODEL), check_type=True, strict_mode=True)
         self.data = proto.SerializeToString()
         self.model = Model.from_proto(proto)
-        self.table = operator_table()
 
     @property
     def graph(self) -> gs.Graph:
@@ -181,7 +179,7 @@ class Asked:
     def fast(self, rule: Rule) -> bool:
         """Whether the forecast leaves the rule anything to do."""
         census = take_census(self.data)
-        return bool(Forecast(census, self.table).possible([rule]))
+        return bool(Forecast(census).possible([rule]))
 
     def slow(self, rule: Rule) -> Log:
         return run(self.graph, RuleSet((rule,), by_id=frozenset({rule.code})), keep=False, detail=False)

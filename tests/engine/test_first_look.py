@@ -12,7 +12,6 @@ from rewriter import load
 from rewriter.core.conditions.context import Context
 from rewriter.core.engine import run as runs
 from rewriter.core.engine.attempt import Attempt
-from rewriter.core.language.schema import operator_table
 from rewriter.core.log import Log
 from rewriter.core.matching.forecast import Forecast
 from rewriter.core.onnxfile.take_census import take_census
@@ -27,7 +26,7 @@ def log_of(text: str, folder: Path) -> Log:
     data = onnx.parser.parse_model(with_head(text)).SerializeToString()
     path = folder / "model.onnx"
     path.write_bytes(data)
-    return runs.run(load(path).graph, RULES, forecast=Forecast(take_census(data), operator_table()))
+    return runs.run(load(path).graph, RULES, forecast=Forecast(take_census(data)))
 
 
 def test_where_nothing_fires_the_look_is_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

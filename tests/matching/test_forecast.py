@@ -5,7 +5,6 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from rewriter.core.language.schema import operator_table
 from rewriter.core.matching.forecast import Forecast
 from rewriter.core.onnxfile.take_census import take_census
 from rewriter.rule_tools.load_rules import load_rules
@@ -40,7 +39,7 @@ CASES = [
 def test_which_rules_are_left(code: str, text: str, left: bool) -> None:
     rule = next(rule for rule in load_rules() if rule.code == code)
     census = take_census(onnx.parser.parse_model(with_head(text)).SerializeToString())
-    assert bool(Forecast(census, operator_table()).possible([rule])) is left
+    assert bool(Forecast(census).possible([rule])) is left
 
 
 RUNS = [
@@ -68,7 +67,7 @@ def test_conditions_on_runs_of_operands(pattern: str, quantifier: str, node: str
     rules = rule_set(f"rule A001 a <kind: exact> match {{ {pattern} }} {condition} rewrite {{ y = Relu(y) }}")
     text = f"g (float[2] f, int64[2] i) => (y) {{ y = {node} }}"
     census = take_census(onnx.parser.parse_model(with_head(text)).SerializeToString())
-    assert bool(Forecast(census, operator_table()).possible(list(rules))) is left
+    assert bool(Forecast(census).possible(list(rules))) is left
 
 
 def test_what_other_models_had_does_not_matter() -> None:
@@ -81,7 +80,7 @@ def test_what_other_models_had_does_not_matter() -> None:
     function = '<domain: "", opset_import: ["": 13]> Relu (x) => (y) { y = Abs(x) }'
     for version, more, below, left in (("13", "", True, False), ("17", "", False, False), ("13", function, True, True)):
         census = take_census(onnx.parser.parse_model(text.format(version) + more).SerializeToString())
-        forecast = Forecast(census, operator_table())
+        forecast = Forecast(census)
         assert bool(forecast.possible(list(rules))) is below
         assert bool(forecast.possible(list(typed))) is left
 
@@ -91,7 +90,7 @@ def test_what_other_models_declare_does_not_matter() -> None:
     for dtype, left in (("float", False), ("double", True), ("float", False), ("double", True)):
         text = f"g (float[2] x) => (float[2] y) <{dtype}[2] h> {{ h = Neg(x) y = Abs(h) }}"
         census = take_census(onnx.parser.parse_model(with_head(text)).SerializeToString())
-        assert bool(Forecast(census, operator_table()).possible(list(rules))) is left
+        assert bool(Forecast(census).possible(list(rules))) is left
 
 
 def test_what_one_node_declares_is_not_what_all_of_its_kind_declare() -> None:
@@ -105,7 +104,7 @@ def test_what_one_node_declares_is_not_what_all_of_its_kind_declare() -> None:
         z = Cast<to=1>(x)
     }"""
     census = take_census(onnx.parser.parse_model(with_head(text)).SerializeToString())
-    assert Forecast(census, operator_table()).possible(list(rules))
+    assert Forecast(census).possible(list(rules))
 
 
 @pytest.mark.parametrize(("declared", "left"), [("float16", True), ("float", False)])
@@ -120,4 +119,4 @@ def test_an_output_of_the_graph_is_declared_as_the_graph_says(declared: str, lef
         z = Cast<to=1>(x)
     }}"""
     census = take_census(onnx.parser.parse_model(with_head(text)).SerializeToString())
-    assert bool(Forecast(census, operator_table()).possible(list(rules))) is left
+    assert bool(Forecast(census).possible(list(rules))) is left

@@ -14,7 +14,6 @@ from onnx import TensorProto, helper
 from rewriter.core.conditions.coarse_world import FAULT_IS_RULED_OUT
 from rewriter.core.facts import census_flow as dtype_flow
 from rewriter.core.facts.census_flow import follow_types
-from rewriter.core.language.schema import operator_table
 from rewriter.core.onnxfile import take_census
 from rewriter.core.onnxfile.census import OPAQUE, Census
 from rewriter.core.onnxfile.wire import MalformedError
@@ -43,9 +42,8 @@ def told(census: Census) -> Any:
 
 def judged(census: Census) -> tuple[Any, Any]:
     """Which faults there surely are not, and what follows of the types."""
-    table = operator_table()
-    none = {name: answer(census, table) for name, answer in FAULT_IS_RULED_OUT.items()}
-    followed = follow_types(census, table)
+    none = {name: answer(census) for name, answer in FAULT_IS_RULED_OUT.items()}
+    followed = follow_types(census)
     types = sorted(
         (
             kind.op,

@@ -25,7 +25,6 @@ from rewriter.core.framework.exporter import (
 from rewriter.core.isolation.budget import collector_off
 from rewriter.core.isolation.child import NoAnswer
 from rewriter.core.language.header import Bounds
-from rewriter.core.language.schema import operator_table
 from rewriter.core.log import Log
 from rewriter.core.matching.forecast import Forecast
 from rewriter.core.onnxfile import files, wire
@@ -97,7 +96,7 @@ def foresee(job: Job, work: Work) -> Outlook:
         whole = len(data) == found.st_size and not census.refers
         outlook = Outlook(read=(data, found) if whole else None, stamp=(found.st_size, found.st_mtime_ns))
         if not _asks_more(work):
-            outlook.forecast = Forecast(census, operator_table())
+            outlook.forecast = Forecast(census)
             if not _asks_elsewhere(job, work):
                 outlook.verdict = _verdict(job, work, outlook.forecast, data, found, large=large)
     return outlook

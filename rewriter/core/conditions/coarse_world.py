@@ -6,7 +6,7 @@ or ranks that have not been followed yet, this is noted: only then is it worth t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, DType, Failure
 from rewriter.core.language import ast, schema
 from rewriter.core.language.functions import FUNCTIONS as DECLARED
 from rewriter.core.language.operator_traits import BROADCAST_ALL, BROADCAST_LAST, OLD_KERNELS, SETTLED
-from rewriter.core.language.schema import ANY, DTYPES, Form, Table, begun, form_at, union
+from rewriter.core.language.schema import ANY, DTYPES, union
 from rewriter.core.onnxfile.census import OPAQUE, VECTOR, Body, Census, NodeKind
 from rewriter.core.record import field, record
 
@@ -28,22 +28,22 @@ LATE = 16
 """The first element type that operators got later than the others: bfloat16."""
 
 
-def no_repeated_nodes(census: Census, table: Table) -> bool:
+def no_repeated_nodes(census: Census) -> bool:
     """No two nodes of one graph have one name."""
     return all(body.distinct or _are_distinct(body) for body in census.bodies)
 
 
-def no_repeated_tensors(census: Census, table: Table) -> bool:
+def no_repeated_tensors(census: Census) -> bool:
     """No name is defined twice, be it in different graphs."""
     return all(_settled(root) or not _repeats(root) for root in _roots(census))
 
 
-def no_unsorted_nodes(census: Census, table: Table) -> bool:
+def no_unsorted_nodes(census: Census) -> bool:
     """Whether no node reads a tensor that is defined later. Only names are compared, so repeated names make it doubtful."""
     return all(_settled(root) or (not _repeats(root) and _is_sorted(root)) for root in _roots(census))
 
 
-def no_missing_imports(census: Census, table: Table) -> bool:
+def no_missing_imports(census: Census) -> bool:
     """Every operator's domain is imported."""
     main = census.imports or {"": 1}
     domains = {kind.domain for kind in census.kinds}
@@ -54,7 +54,7 @@ def no_missing_imports(census: Census, table: Table) -> bool:
     return all(imported for body in census.functions.values() for imported in _imported(body, body.imports or main))
 
 
-def no_early_nodes(census: Census, table: Table) -> bool:
+def no_early_nodes(census: Census) -> bool:
     """Whether the opset already has all the model's operators of ONNX's own, and no element type of the model came later."""
     version = (census.imports or {"": 1}).get("")
     if version is None:
@@ -65,78 +65,81 @@ def no_early_nodes(census: Census, table: Table) -> bool:
         to = kind.attrs.get("to")
         if to is not None and (to is OPAQUE or (isinstance(to, int) and to >= LATE)):
             return False
-        if not kind.domain and kind.op in table and not begun(table[kind.op], version):
+        if not kind.domain and schema.history(kind.op) and schema.schema(kind.op, "", version) is None:
             return False
     return True
 
 
-def no_early_forms(census: Census, table: Table) -> bool:
+def no_early_forms(census: Census) -> bool:
     """Whether the opset has every operator with the attributes and the operands of the model's nodes."""
     version = (census.imports or {"": 1}).get("")
     if version is None:
         return True
-    forms = {kind.op: form for kind in census.kinds if not kind.domain and (form := _form(kind.op, table, version)) is not None}
+    forms = {
+        kind.op: form
+        for kind in census.kinds
+        if not kind.domain and (form := schema.schema(kind.op, "", version)) is not None and not form.deprecated
+    }
     if not all(_has_form(kind, forms[kind.op]) for kind in census.kinds if not kind.domain and kind.op in forms):
         return False
     if version < BROADCAST_ALL and not BROADCAST_LAST.isdisjoint(forms):
         return False
-    needed = {op: least for op, (least, *_) in forms.items() if any(later[0] < least for later in table[op][3])}
+    needed = {
+        op: form.min_inputs
+        for op, form in forms.items()
+        if any(one.min_inputs < form.min_inputs for one in schema.history(op) if not one.deprecated)
+    }
     nodes = (node for body in census.bodies for node in body.nodes) if needed else ()
     return all(kind.domain or kind.op not in needed or all(operands[: needed[kind.op]]) for kind, operands, _ in nodes)
 
 
-def _form(op: str, table: Table, version: int) -> Form | None:
-    """The form of an operator; None if ONNX or this opset does not have it."""
-    return form_at(table[op], version) if op in table else None
+def _has_form(kind: NodeKind, form: schema.Operator) -> bool:
+    required = {name for name, attribute in form.attributes.items() if attribute.required}
+    return required <= kind.attrs.keys() <= form.attributes.keys() and all(form.allows(used) for _, used in kind.arities)
 
 
-def _has_form(kind: NodeKind, form: Form) -> bool:
-    least, most, names, required = form
-    return required <= kind.attrs.keys() <= names and all(least <= used <= most for _, used in kind.arities)
-
-
-def no_old_nodes(census: Census, table: Table) -> bool:
+def no_old_nodes(census: Census) -> bool:
     """The opset is none of the old ones, or ONNX Runtime has its form of every operator."""
     version = (census.imports or {"": 1}).get("", SETTLED)
-    return version >= SETTLED or not any(_may_lack_kernel(kind, version, table) for kind in census.kinds if not kind.domain)
+    return version >= SETTLED or not any(_may_lack_kernel(kind, version) for kind in census.kinds if not kind.domain)
 
 
-def _may_lack_kernel(kind: NodeKind, version: int, table: Table) -> bool:
-    if kind.op not in table or kind.op in OLD_KERNELS:
+def _may_lack_kernel(kind: NodeKind, version: int) -> bool:
+    if kind.op in OLD_KERNELS:
         return False
-    sinces = [since for since, _ in table[kind.op][4] if since <= SETTLED]
+    sinces = [since for since in schema.versions(kind.op) if since <= SETTLED]
     return max((since for since in sinces if since <= version), default=SETTLED) < max(sinces, default=0)
 
 
-def no_lost_opset(census: Census, table: Table) -> bool:
+def no_lost_opset(census: Census) -> bool:
     """The model imports something."""
     return bool(census.imports)
 
 
-def no_branch_inputs(census: Census, table: Table) -> bool:
+def no_branch_inputs(census: Census) -> bool:
     """No node is an If whose branch has inputs."""
     return not any(kind.op == "If" and any(inner.inputs for inner in kind.bodies.values()) for kind in census.kinds)
 
 
-def no_misdeclared_maps(census: Census, table: Table) -> bool:
+def no_misdeclared_maps(census: Census) -> bool:
     """No node is a ZipMap, or no input of the model has double precision."""
     if not any(kind.op == "ZipMap" for kind in census.kinds):
         return True
     return not any(dtype == DTYPES["double"] for _, dtype in census.graph.inputs)
 
 
-def no_misdeclared_tensors(census: Census, table: Table) -> bool:
+def no_misdeclared_tensors(census: Census) -> bool:
     """Only outputs are declared."""
     return all({name for name, _ in body.infos} <= {name for name, _ in body.outputs} for body in census.bodies)
 
 
-def no_mistyped_initializers(census: Census, table: Table) -> bool:
+def no_mistyped_initializers(census: Census) -> bool:
     """No input has the name of an initializer of another type."""
     types = dict(census.graph.inputs)
     return all(types.get(name, dtype) == dtype for name, dtype in census.graph.constants)
 
 
-FAULT_IS_RULED_OUT: Mapping[str, Callable[[Census, Table], bool]] = {
+FAULT_IS_RULED_OUT: Mapping[str, Callable[[Census], bool]] = {
     "repeated_nodes": no_repeated_nodes,
     "repeated_tensors": no_repeated_tensors,
     "unsorted_nodes": no_unsorted_nodes,
@@ -237,14 +240,10 @@ def _imported(root: Body, imports: Mapping[str, int]) -> Iterator[bool]:
 
 # The model, and one node of it.
 
-_DEFAULTS_PER_AXIS = {"pads": (0, 2), "strides": (1, 1), "dilations": (1, 1)}
-"""Defaults that depend on the number of spatial axes: the item, and how many an axis."""
-
-
 MAX_ANSWERS_PER_CACHE = 1 << 16
 MAX_CACHES = 64
 AnswerCache = dict[tuple[Any, ...], int]
-_caches: dict[tuple[object, ...], tuple[Table, AnswerCache]] = {}
+_caches: dict[tuple[object, ...], AnswerCache] = {}
 
 
 class CensusModel:
@@ -254,9 +253,8 @@ class CensusModel:
         answers: results of conditions by all that they depend on; shared with other models of these versions.
     """
 
-    def __init__(self, census: Census, table: Table) -> None:
+    def __init__(self, census: Census) -> None:
         self.census = census
-        self.table = table
         self.kinds_by_operator: dict[tuple[str, str], list[NodeKind]] = {}
         for kind in census.kinds:
             self.kinds_by_operator.setdefault((kind.domain, kind.op), []).append(kind)
@@ -266,15 +264,15 @@ class CensusModel:
         self._fault_lists: dict[str, Any] = {}
 
     def _shared_answers(self) -> AnswerCache:
-        key = id(self.table), self.census.ir_version, frozenset(self.versions), bool(self.census.functions)
+        key = self.census.ir_version, frozenset(self.versions), bool(self.census.functions)
         found = _caches.get(key)
         if found is None:
             if len(_caches) >= MAX_CACHES:
                 _caches.clear()
-            found = _caches[key] = self.table, {}  # with the table, so that no other one gets its id()
-        elif len(found[1]) >= MAX_ANSWERS_PER_CACHE:
-            found[1].clear()
-        return found[1]
+            found = _caches[key] = {}
+        elif len(found) >= MAX_ANSWERS_PER_CACHE:
+            found.clear()
+        return found
 
     @cached_property
     def declared_types(self) -> frozenset[int]:
@@ -297,17 +295,16 @@ class CensusModel:
         found = kind.attrs.get(name)
         if found is not None:
             return UNKNOWN if found is OPAQUE else found
-        entry = None if kind.domain else self.table.get(kind.op)
-        if entry is None:
+        if kind.domain or not schema.history(kind.op):
             return UNKNOWN
-        defaults = [_default_in_opset(entry[0].get(name, ()), version) for version in self.versions]
+        defaults = [schema.effective_default(kind.op, "", version, name) for version in self.versions]
         if not defaults or any(default != defaults[0] for default in defaults):
             return UNKNOWN
         if defaults[0] is not None:
-            return list(defaults[0]) if isinstance(defaults[0], tuple) else defaults[0]
+            return defaults[0]
         if name not in schema.COMPUTED_FROM_OPERANDS or schema.computed_default(kind.op, "", name) is None:
             return ABSENT
-        item, times = _DEFAULTS_PER_AXIS.get(name, (0, 0))
+        item, times = schema.DEFAULTS_PER_AXIS.get(name, (0, 0))
         axes = kind.attrs.get("kernel_shape")
         padded = kind.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID", "")
         return UNKNOWN if not times or not isinstance(axes, list) or (padded and not item) else [item] * (len(axes) * times)
@@ -325,17 +322,8 @@ class CensusModel:
         if name not in FAULT_IS_RULED_OUT:
             return UNKNOWN
         if name not in self._fault_lists:
-            self._fault_lists[name] = [] if FAULT_IS_RULED_OUT[name](self.census, self.table) else UNKNOWN
+            self._fault_lists[name] = [] if FAULT_IS_RULED_OUT[name](self.census) else UNKNOWN
         return self._fault_lists[name]
-
-
-def _default_in_opset(values: Iterable[tuple[int, Any]], version: int) -> Any:
-    """The default of an attribute in an opset; None if it has none."""
-    found = None
-    for since, value in values:
-        if since <= version:
-            found = value
-    return found
 
 
 class CoarseNode(Stranger):
@@ -531,7 +519,7 @@ def _types(bits: int) -> Any:
     """A set of types as a value."""
     if bits == ANY:
         return UNKNOWN
-    dtypes = [dtype for dtype in range(bits.bit_length()) if bits >> dtype & 1]
+    dtypes = schema.dtypes_of(bits)
     return DType(dtypes[0]) if len(dtypes) == 1 else OneOf(frozenset(dtypes))
 
 

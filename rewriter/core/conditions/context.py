@@ -15,7 +15,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions import value_functions
 from rewriter.core.conditions.evaluate import BODIES, Implementation, prepared
-from rewriter.core.conditions.recorded_graph import RecordedGraph, label, model_field, node_field
+from rewriter.core.conditions.recorded_graph import RecordedGraph, label
 from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, Failure, Symbol, has_unknown
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.attributes import node_texts
@@ -615,9 +615,3 @@ class Context(RecordedGraph):
 
     def tensor_name(self, tensor: gs.Tensor) -> str:
         return str(tensor.name)
-
-    def node_field(self, node: gs.Node, name: str) -> Any:
-        return node_field(self, node, name)
-
-    def model_field(self, name: str) -> Any:
-        return model_field(self, name)

@@ -217,6 +217,33 @@ class RecordedGraph:
         remedy = "install ONNX Runtime, or name it as the target: --target onnxruntime"
         return False if is_known else self.doubt("whether the runtime has a kernel for it is unknown", remedy)
 
+    def node_field(self, node: gs.Node, name: str) -> Any:
+        """The value of a label's field: one of the node's own lists and texts, else an attribute."""
+        if name == "inputs":
+            return [tensor if tensor.name else ABSENT for tensor in node.inputs]
+        if name == "outputs":
+            return list(node.outputs)
+        if name == "op":
+            return node.op
+        if name == "doc_string":
+            return node_texts(node).doc_string
+        return effective(self, node, name)
+
+    def model_field(self, name: str) -> Any:
+        """The value of `model.NAME`; for a fault, the list of the parts that have it."""
+        if name == "ir_version":
+            return self.ir_version
+        if name == "opset":
+            return self.opset(None)
+        if name == "outputs":
+            return [tensor.name for tensor in self.index.graph.outputs]
+        if name in FAULTS:
+            return find(name, self)
+        if name == "least_ir_version":
+            return least_ir_version(self)
+        found = getattr(self.index.graph, MODEL_TEXTS.get(name, name), None)
+        return found if isinstance(found, str) else self.doubt(f"model.{name} is not known")
+
     # --- the framework's own file --------------------------------------------------------------------------------------------
 
     def source_key(self, node: gs.Node) -> Any:
@@ -243,35 +270,6 @@ def label(part: gs.Tensor | gs.Node) -> str:
             else f"{part.op} node"
         )
     return f"tensor {part.name!r}"
-
-
-def node_field(context: RecordedGraph, node: gs.Node, name: str) -> Any:
-    """The value of a label's field: one of the node's own lists and texts, else an attribute."""
-    if name == "inputs":
-        return [tensor if tensor.name else ABSENT for tensor in node.inputs]
-    if name == "outputs":
-        return list(node.outputs)
-    if name == "op":
-        return node.op
-    if name == "doc_string":
-        return node_texts(node).doc_string
-    return effective(context, node, name)
-
-
-def model_field(context: RecordedGraph, name: str) -> Any:
-    """The value of `model.NAME`; for a fault, the list of the parts that have it."""
-    if name == "ir_version":
-        return context.ir_version
-    if name == "opset":
-        return context.opset(None)
-    if name == "outputs":
-        return [tensor.name for tensor in context.index.graph.outputs]
-    if name in FAULTS:
-        return find(name, context)
-    if name == "least_ir_version":
-        return least_ir_version(context)
-    found = getattr(context.index.graph, MODEL_TEXTS.get(name, name), None)
-    return found if isinstance(found, str) else context.doubt(f"model.{name} is not known")
 
 
 def explicit(node: gs.Node, name: str) -> Any:
@@ -337,9 +335,7 @@ def _kernel(context: RecordedGraph, node: gs.Node) -> Any:
 
 
 COMPUTED: dict[str, Callable[[RecordedGraph, gs.Node], Any]] = {
-    "pads": _repeat(0, 2),
-    "strides": _repeat(1, 1),
-    "dilations": _repeat(1, 1),
+    **{name: _repeat(item, times) for name, (item, times) in schema.DEFAULTS_PER_AXIS.items()},
     "perm": _perm,
     "kernel_shape": _kernel,
 }

@@ -18,7 +18,7 @@ from rewriter.core.graph.gs_lists import reading
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.language import ast
 from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, compile_pattern, specificity
-from rewriter.core.language.rules import Rule, RuleSet
+from rewriter.core.language.rules import Rule, RuleSet, with_operators
 from rewriter.core.language.schema import DTYPES, normal
 from rewriter.core.matching.pattern_program import EarlyReject, Program
 from rewriter.core.matching.requirements import Inventory, Needs, needs
@@ -297,7 +297,6 @@ class Prepared:
         self._settings = dict(settings)
         self._ready: dict[str, list[tuple[CompiledRule, Needs]]] = {}
         self._plans: dict[tuple[str, ...], list[PhasePlan]] = {}
-        self._of_ops: dict[tuple[int, frozenset[tuple[str, str]]], tuple[Sequence[Rule], Sequence[Rule]]] = {}
 
     def plans(self, suited: Sequence[Rule], inventory: Inventory) -> list[PhasePlan]:
         """The plans of the rules that can match in a model. They are shared. Do not change them.
@@ -305,7 +304,7 @@ class Prepared:
         Raises:
             RewriterError: one of the rules lacks a parameter, or its pattern is too large.
         """
-        waiting = self._suitable(suited, inventory.ops)
+        waiting = with_operators(suited, inventory.ops)
         found: set[str] = set()
         growing = True
         while growing:  # one rule may make operators that another one needs
@@ -319,26 +318,19 @@ class Prepared:
                         inventory = grown
                     found.add(rule.code)
             if growing:
-                known = waiting if inventory.ops == ops else self._suitable(suited, inventory.ops)
+                known = waiting if inventory.ops == ops else with_operators(suited, inventory.ops)
                 waiting = [rule for rule in known if rule.code not in found]
-        return self._plan([rule for rule in suited if rule.code in found])
-
-    def _suitable(self, suited: Sequence[Rule], ops: frozenset[tuple[str, str]]) -> Sequence[Rule]:
-        """The rules whose operators are all in `ops`: known without compiling a rule, and the same for similar models. `suited`
-        is one of the lists that models of one exporter share.
-        """
-        key = id(suited), ops
-        known = self._of_ops.get(key)
-        if known is None:
-            if len(self._of_ops) >= MOST_PLANS:
-                self._of_ops.clear()
-            suitable = [rule for rule in suited if not any(map(ops.isdisjoint, rule.wanted))]
-            known = self._of_ops[key] = suited, suitable  # with the list, so that no other one gets its id()
-        return known[1]
+        return self.only([rule for rule in suited if rule.code in found])
 
     def only(self, rules: Sequence[Rule]) -> list[PhasePlan]:
         """The plans of just these rules; errors as for `plans`. They are shared, and not to be changed."""
-        return self._plan(rules)
+        codes = tuple(rule.code for rule in rules)
+        found = self._plans.get(codes)
+        if found is None:
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.clear()
+            found = self._plans[codes] = plan(compiled for rule in rules for compiled, _ in self._rule(rule))
+        return found
 
     def _rule(self, rule: Rule) -> list[tuple[CompiledRule, Needs]]:
         """A rule with each of its patterns."""
@@ -347,15 +339,6 @@ class Prepared:
             ready = [compile_rule(variant, self._settings) for variant in rule.variants]
             found = [(one, needs(one.rule.ast, one.pattern, one.parameter_values)) for one in ready]
             self._ready[rule.code] = found
-        return found
-
-    def _plan(self, rules: Sequence[Rule]) -> list[PhasePlan]:
-        codes = tuple(rule.code for rule in rules)
-        found = self._plans.get(codes)
-        if found is None:
-            if len(self._plans) >= MOST_PLANS:
-                self._plans.clear()
-            found = self._plans[codes] = plan(compiled for rule in rules for compiled, _ in self._rule(rule))
         return found
 
 

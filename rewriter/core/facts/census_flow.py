@@ -8,10 +8,9 @@ unknown.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from rewriter.core.language.operator_traits import BODIES, BROADCAST_ALL, SAME_RANK, TYPED, pick, traits
-from rewriter.core.language.schema import ANY, bits_of
+from rewriter.core.language.schema import ANY, bits_of, history, possible_outputs
 from rewriter.core.onnxfile.census import OPAQUE, VECTOR, Body, Census, NodeKind
 
 # Which element types the operands of each kind of node can have, followed through a census from the inputs on.
@@ -31,7 +30,7 @@ LONG = 1000
 
 
 MAX_OUTPUT_TYPES = 1 << 15
-_output_types: dict[tuple[object, ...], tuple[Mapping[str, Any], tuple[int, ...]]] = {}
+_output_types: dict[tuple[object, ...], tuple[int, ...]] = {}
 """The output types of nodes of one form with operands of these types, in models without functions."""
 
 
@@ -39,24 +38,21 @@ class _Conflict(Exception):
     """One name means tensors of several types."""
 
 
-def follow_types(census: Census, table: Mapping[str, Any]) -> bool:
+def follow_types(census: Census) -> bool:
     """Fills `output_types` and `declared_outputs` of all kinds. False if names are used in ways that cannot be followed; then
     the result is invalid.
-
-    Args:
-        table: of `language.schema.operator_table`.
     """
     columns = census.graph.columns
     if columns is not None and len(columns) >= LONG and census.graph.orderly and not census.functions:
         from rewriter.core.facts.column_flow import settled
 
-        flow = _TypeFlow(census, table)
+        flow = _TypeFlow(census)
         if settled(census.graph, _declared_outputs(census.graph), flow.output, flow.foreign):
             return True
     try:
-        _TypeFlow(census, table).body(census.graph, {}, {})
+        _TypeFlow(census).body(census.graph, {}, {})
         for function in census.functions.values():
-            _TypeFlow(census, table).body(function, {}, {})
+            _TypeFlow(census).body(function, {}, {})
     except _Conflict:
         return False
     return True
@@ -72,9 +68,8 @@ def _declared_outputs(body: Body) -> dict[bytes, int]:
 
 
 class _TypeFlow:
-    def __init__(self, census: Census, table: Mapping[str, Any]) -> None:
+    def __init__(self, census: Census) -> None:
         self.census = census
-        self.table = table
         self.known: dict[bytes, int] = {b"": 0}
 
     def body(self, body: Body, input_types: Mapping[int, int], declared: Mapping[bytes, int]) -> None:
@@ -117,14 +112,13 @@ class _TypeFlow:
             return tuple(self.through(kind, operands, count, declared))
         if kind.form is None or self.census.functions:
             return tuple([self.output(kind, operands, i) for i in range(count)])
-        key = id(self.table), kind.form, operands, count
+        key = kind.form, operands, count
         found = _output_types.get(key)
         if found is None:
             if len(_output_types) >= MAX_OUTPUT_TYPES:
                 _output_types.clear()
-            output_types = tuple([self.output(kind, operands, i) for i in range(count)])
-            found = _output_types[key] = self.table, output_types  # with the table, so that no other one gets its id()
-        return found[1]
+            found = _output_types[key] = tuple([self.output(kind, operands, i) for i in range(count)])
+        return found
 
     def output(self, kind: NodeKind, operands: tuple[int, ...], i: int) -> int:
         """The possible types of output i of an ordinary node."""
@@ -132,13 +126,12 @@ class _TypeFlow:
             return ANY
         if kind.op == "Constant":
             return bits_of(kind.dtype) if kind.dtype else next((_CONSTANT[n] for n in kind.attrs if n in _CONSTANT), ANY)
-        entry = self.table.get(kind.op)
-        if entry is None or (traits(kind.op).dtype == "to" and "to" not in kind.attrs):
+        if traits(kind.op).dtype == "to" and "to" not in kind.attrs:
             return ANY
-        _, outputs, repeats, forms, _ = entry
         names, count = kind.attrs.keys(), len(operands)
-        if not any(least <= count <= most and names <= known for least, most, known, _ in forms):
+        if not any(one.allows(count) and names <= one.attributes.keys() for one in history(kind.op) if not one.deprecated):
             return ANY  # inference fails here, as on every node whose form ONNX does not define
+        outputs, repeats = possible_outputs(kind.op)
         if i >= len(outputs) and not (repeats and outputs):
             return ANY
         bits, sources = outputs[min(i, len(outputs) - 1)]

@@ -24,7 +24,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.facts.shape_rules import RULES, NodeFacts, add, divide_exactly, multiply, output_shape
 from rewriter.core.graph.attributes import AttributeWriter
 from rewriter.core.language.operator_traits import pick, traits
-from rewriter.core.language.schema import registered, registered_at
+from rewriter.core.language.schema import registered, registered_at, schema
 from rewriter.core.onnxfile.tensors import UNKNOWN_TYPE, Dim, TensorType, decode, encode, refine_shape
 
 # Nodes at which the C++ code of `onnx.shape_inference` reads behind the end of something, which ends the process, never comes
@@ -130,16 +130,14 @@ def output_types(facts: NodeFacts, imports: Mapping[str, int]) -> list[TensorTyp
     return found
 
 
-@lru_cache(maxsize=1024)
 def type_sources(op: str, version: int, count: int) -> list[int | None]:
     """For each output, the operand whose element type it has by the operator's schema, even if the shapes are wrong."""
-    schemas = _schema("", op, version)
-    if not schemas or not schemas[0].outputs:
+    found = schema(op, "", version)
+    if found is None or found.deprecated or not found.outputs:
         return []
-    inputs, outputs = schemas[0].inputs, schemas[0].outputs
-    names = [one.type_str if one.is_homogeneous else "" for one in inputs]
-    formals = [outputs[min(i, len(outputs) - 1)] for i in range(count)]
-    return [names.index(one.type_str) if one.is_homogeneous and one.type_str in names else None for one in formals]
+    kinds = ["" if one.mixed else one.kind for one in found.inputs]
+    formals = [found.outputs[min(i, len(found.outputs) - 1)] for i in range(count)]
+    return [kinds.index(one.kind) if not one.mixed and one.kind in kinds else None for one in formals]
 
 
 def _likely_dtype(facts: NodeFacts) -> int | None:
@@ -264,19 +262,18 @@ def _infer(
     # an unknown type is written as an empty one: if an operand has none at all, some operators follow a null pointer
     operand_types = {_NAMES[i][0]: encode(kind) for i, kind in enumerate(types) if kind is not None}
     operand_data = {_NAMES[i][0]: tensor for i, tensor in data if tensor}
-    for schema in _fitting(domain, op, version, message) if other_versions else _schema(domain, op, version):
+    for one in _fitting(domain, op, version, message) if other_versions else _schema(domain, op, version):
         try:
-            found = schema._infer_node_outputs(message, operand_types, operand_data, {}, dict(imports), onnx.IR_VERSION)
+            found = one._infer_node_outputs(message, operand_types, operand_data, {}, dict(imports), onnx.IR_VERSION)
         except Exception:  # C++ raises several unrelated classes if it cannot infer a node; the next way is tried
             continue
         return {name: decode(data) for name, data in found.items()}
     return None
 
 
-@lru_cache(maxsize=4096)
 def _schema(domain: str, op: str, version: int) -> tuple[Any, ...]:
-    schema = registered_at(op, domain, version)
-    return () if schema is None or schema.deprecated else (schema,)
+    found = registered_at(op, domain, version)
+    return () if found is None or found.deprecated else (found,)
 
 
 def _fitting(domain: str, op: str, version: int, message: bytes) -> list[Any]:

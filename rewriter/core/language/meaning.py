@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from rewriter.core.language import schema
 from rewriter.core.language.operator_traits import BROADCAST_ALL, BROADCAST_LAST, SETTLED, having, of_form
-from rewriter.core.language.schema import DTYPE_NAMES
 
 REVIEWED: Mapping[str, int] = MappingProxyType({"": 28, "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1})
 """The newest version of each domain whose new attributes were compared with the behaviour before them."""
@@ -211,31 +210,28 @@ def has_later_form(op: str, version: int) -> bool:
     return len(set(zip(map(frozenset, attributes), numbers, strict=True))) > 1
 
 
-@cache
 def type_variables(op: str, domain: str, version: int) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """For operands and for results, the type variable that each place shares with others, "" for none; None for an operator
     without a schema.
     """
-    found = schema.registered_at(op, domain, version)
+    found = schema.schema(op, domain, version)
     if found is None:
         return None
-    mixed = {f.type_str for f in (*found.inputs, *found.outputs) if not f.is_homogeneous}
-    free = {one.type_param_str for one in found.type_constraints} - mixed
-    inputs, outputs = (tuple(f.type_str if f.type_str in free else "" for f in side) for side in (found.inputs, found.outputs))
+    mixed = {formal.kind for formal in (*found.inputs, *found.outputs) if formal.mixed}
+    inputs, outputs = (
+        tuple("" if formal.kind in mixed or "(" in formal.kind else formal.kind for formal in side)
+        for side in (found.inputs, found.outputs)
+    )
     return inputs, outputs
 
 
-@cache
 def takes(op: str, domain: str, version: int, outputs: bool, position: int, kind: int | str) -> bool:
     """Whether an operator allows tensors of an element type as input (or, with `outputs`, as output) at a position. `kind` can
     also be a type such as `seq(tensor(float))`.
     """
-    found = schema.registered_at(op, domain, version)
+    found = schema.schema(op, domain, version)
     formals = () if found is None else found.outputs if outputs else found.inputs
     if found is None or not formals:
         return False
-    formal = formals[min(position, len(formals) - 1)]
-    allowed = next(
-        (c.allowed_type_strs for c in found.type_constraints if c.type_param_str == formal.type_str), [formal.type_str]
-    )
-    return (kind if isinstance(kind, str) else f"tensor({DTYPE_NAMES.get(kind)})") in allowed
+    bits, others = found.types[formals[min(position, len(formals) - 1)].kind]
+    return kind in others if isinstance(kind, str) else bool(bits >> kind & 1)

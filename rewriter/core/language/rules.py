@@ -243,6 +243,26 @@ class Rule:
         return tuple(ops for ops in wanted if all(ops in other for other in others))
 
 
+MAX_LISTS = 512
+_with_operators: dict[tuple[int, frozenset[tuple[str, str]]], tuple[Sequence[Rule], Sequence[Rule]]] = {}
+"""By the id() of a list of rules, and operators: the list, so that no other one gets its id(), and the rules that remain."""
+
+
+def with_operators(rules: Sequence[Rule], ops: frozenset[tuple[str, str]]) -> Sequence[Rule]:
+    """The rules whose operators are all in `ops`, found without compiling a rule. The list is shared. Do not change it.
+
+    `rules` is one of the lists that models of one exporter share. Models with the same operators also share the answer.
+    """
+    key = id(rules), ops
+    found = _with_operators.get(key)
+    if found is None:
+        if len(_with_operators) >= MAX_LISTS:
+            _with_operators.clear()
+        left = [rule for rule in rules if not any(map(ops.isdisjoint, rule.wanted))]
+        found = _with_operators[key] = rules, left
+    return found[1]
+
+
 def _wanted(rule: tree.Rule) -> list[frozenset[tuple[str, str]]]:
     """The operators of each node of a pattern, but for nodes whose operator a parameter names, or which may have any."""
     nodes = (node for node in pattern_nodes(rule.match) if not any(op.param or op.is_any for op in node.ops))

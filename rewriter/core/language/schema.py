@@ -1,17 +1,16 @@
-"""What ONNX itself says of its operators and element types: names and numbers of types, schemas, and a table of defaults and
-types.
+"""What ONNX itself says of its operators and element types: names and numbers of types, and schemas.
 
 The checks need attributes, operand counts and defaults of every operator for every opset that a rule claims, and the engine
 needs defaults while matching. `onnx.defs` returns freshly converted C++ objects each time, so this module keeps plain records.
 
-The records and the table come from the cache, so that neither compiling rules nor the look at a census imports `onnx`, which
-takes longer than thirty rules.
+The records come from the cache, so that neither compiling rules nor the look at a census imports `onnx`, which takes longer
+than thirty rules. Each is made when it is first needed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -39,7 +38,10 @@ Value = bool | int | float | str | list[int] | list[float] | list[str] | None
 OLDEST_OPSET = 7
 """The first opset of a rule that does not declare one: older operators broadcast by attributes, and few models use them."""
 
-COMPUTED_FROM_OPERANDS = frozenset(("pads", "strides", "dilations", "perm", "kernel_shape"))
+DEFAULTS_PER_AXIS = MappingProxyType({"pads": (0, 2), "strides": (1, 1), "dilations": (1, 1)})
+"""Defaults in words that depend on the number of spatial axes: the item, and how many an axis."""
+
+COMPUTED_FROM_OPERANDS = frozenset((*DEFAULTS_PER_AXIS, "perm", "kernel_shape"))
 """Attributes whose default in words is worked out for a node; of the others it stays words, and they are absent."""
 
 _BEFORE: Mapping[tuple[str, str], Value] = MappingProxyType(
@@ -62,11 +64,24 @@ _UNBOUNDED = 1_000_000  # onnx.defs writes 2**31 - 1 for "any number"
 
 @record(frozen=True, slots=True)
 class Formal:
-    """An input or output as the specification declares it. A `variadic` one is the last and can be any number of tensors."""
+    """An input or output as the specification declares it.
+
+    Attributes:
+        optional: whether it can be left out.
+        variadic: whether it can be any number of tensors; it is the last one.
+        mixed: whether the tensors of a variadic one may be of different types.
+        kind: its type variable, which others may share, or its only type ("tensor(int64)").
+    """
 
     name: str
     optional: bool
     variadic: bool
+    mixed: bool
+    kind: str
+
+
+Types = tuple[int, tuple[str, ...]]
+"""Types that a tensor may have: element types as bits, and the types of sequences, optionals and maps by name."""
 
 
 @record(frozen=True, slots=True)
@@ -81,7 +96,12 @@ class Attribute:
 
 @record(frozen=True, slots=True)
 class Operator:
-    """One version of one operator. `max_inputs` and `max_outputs` None: any number."""
+    """One version of one operator.
+
+    Attributes:
+        max_inputs, max_outputs: None for any number.
+        types: by `kind` of its inputs and outputs, the types that are allowed.
+    """
 
     name: str
     domain: str
@@ -94,6 +114,11 @@ class Operator:
     min_outputs: int
     max_outputs: int | None
     attributes: Mapping[str, Attribute]
+    types: Mapping[str, Types]
+
+    def allows(self, count: int) -> bool:
+        """Whether a node may have so many operands."""
+        return self.min_inputs <= count and (self.max_inputs is None or count <= self.max_inputs)
 
     @property
     def signature(self) -> str:
@@ -142,33 +167,62 @@ def registered_at(op: str, domain: str, version: int) -> OpSchema | None:
 
 
 @cache
-def _schemas() -> Any:
-    return json.loads(read_or_make("schemas", _make))
+def _schemas() -> tuple[Any, Sequence[str]]:
+    """What all operators share, and a line for each operator, of which few are ever read."""
+    shared, *lines = read_or_make("schemas", _make).split("\n")
+    return json.loads(shared), lines
 
 
 def _make() -> str:
     from onnx import defs
 
     latest: dict[str, int] = {}
-    versions: dict[str, dict[str, list[Any]]] = {}
+    numbers: dict[str, dict[str, int]] = {}
+    types: dict[str, int] = {}
+    lines: list[Any] = []
     for (domain, name), group in _registry().items():
         latest[domain] = max(latest.get(domain, 1), group[-1].since_version)
-        versions.setdefault(domain, {})[name] = [_plain(schema) for schema in group]
-    return json.dumps({"latest": {**latest, "": defs.onnx_opset_version()}, "operators": versions})
+        numbers.setdefault(domain, {})[name] = len(lines)
+        lines.append([_plain(schema, types) for schema in group])
+    latest[""] = defs.onnx_opset_version()
+    shared = {"latest": latest, "operators": numbers, "types": list(map(json.loads, types))}
+    return "\n".join([json.dumps(line, separators=(",", ":")) for line in (shared, *lines)])
 
 
-def _plain(schema: OpSchema) -> list[Any]:
-    """The plain data from which `_operator` makes a record."""
+_OPTIONAL, _VARIADIC, _MIXED = 1, 2, 4
+
+
+def _plain(schema: OpSchema, types: dict[str, int]) -> list[Any]:
+    """The plain data from which `_operator` makes a record. `types` numbers the sets of types, which many operators share."""
     counts = schema.min_input, _bounded(schema.max_input), schema.min_output, _bounded(schema.max_output)
     attributes = {
         name: (_KINDS.get(str(found.type).rpartition(".")[2], "unknown"), found.required, value_of(found.default_value))
         for name, found in schema.attributes.items()
     }
-    return [schema.since_version, schema.deprecated, _formals(schema.inputs), _formals(schema.outputs), *counts, attributes]
+    allowed = {one.type_param_str: one.allowed_type_strs for one in schema.type_constraints}
+    kinds = dict.fromkeys([formal.type_str for formal in (*schema.inputs, *schema.outputs)])
+    sets = {kind: types.setdefault(json.dumps(_types(allowed.get(kind, [kind]))), len(types)) for kind in kinds}
+    formals = _formals(schema.inputs), _formals(schema.outputs)
+    return [schema.since_version, schema.deprecated, *formals, *counts, attributes, sets]
 
 
-def _formals(parameters: Iterable[Any]) -> list[tuple[str, bool, bool]]:
-    return [(formal.name, formal.option.name == "Optional", formal.option.name == "Variadic") for formal in parameters]
+def _formals(parameters: Iterable[Any]) -> list[tuple[str, int, str]]:
+    marks = {"Optional": _OPTIONAL, "Variadic": _VARIADIC}
+    return [
+        (formal.name, marks.get(formal.option.name, 0) | _MIXED * (not formal.is_homogeneous), formal.type_str)
+        for formal in parameters
+    ]
+
+
+def _types(names: Iterable[str]) -> Types:
+    bits, others = 0, list[str]()
+    for name in names:
+        dtype = DTYPES.get(name.removeprefix("tensor(").removesuffix(")"))
+        if dtype is None:
+            others.append(name)
+        else:
+            bits |= 1 << dtype
+    return bits, tuple(others)
 
 
 def _bounded(count: int) -> int | None:
@@ -176,17 +230,24 @@ def _bounded(count: int) -> int | None:
 
 
 def _operator(op: str, domain: str, plain: list[Any]) -> Operator:
-    since, deprecated, inputs, outputs, low, high, few, many, attributes = plain
+    since, deprecated, inputs, outputs, low, high, few, many, attributes, sets = plain
     known = {name: Attribute(name, *found) for name, found in attributes.items()}
-    input_formals, output_formals = (tuple([Formal(*one) for one in found]) for found in (inputs, outputs))
-    return Operator(op, domain, since, deprecated, input_formals, output_formals, low, high, few, many, MappingProxyType(known))
+    input_formals, output_formals = (
+        tuple([Formal(name, bool(m & _OPTIONAL), bool(m & _VARIADIC), bool(m & _MIXED), kind) for name, m, kind in found])
+        for found in (inputs, outputs)
+    )
+    listed = _schemas()[0]["types"]
+    types = {kind: (listed[number][0], tuple(listed[number][1])) for kind, number in sets.items()}
+    tables = MappingProxyType(known), MappingProxyType(types)
+    return Operator(op, domain, since, deprecated, input_formals, output_formals, low, high, few, many, *tables)
 
 
 @cache
 def history(op: str, domain: str = "") -> tuple[Operator, ...]:
     """Every version of an operator, oldest first; empty when ONNX does not know it."""
     domain = normal(domain)
-    return tuple([_operator(op, domain, plain) for plain in _names().get(domain, {}).get(op, ())])
+    number = _names().get(domain, {}).get(op)
+    return () if number is None else tuple([_operator(op, domain, plain) for plain in json.loads(_schemas()[1][number])])
 
 
 @cache
@@ -222,13 +283,13 @@ def is_known_domain(domain: str) -> bool:
 
 
 def _domains() -> Mapping[str, int]:
-    latest: dict[str, int] = _schemas()["latest"]
+    latest: dict[str, int] = _schemas()[0]["latest"]
     return latest
 
 
-def _names() -> Mapping[str, Mapping[str, Any]]:
-    """The operators that each domain has or had."""
-    names: dict[str, dict[str, Any]] = _schemas()["operators"]
+def _names() -> Mapping[str, Mapping[str, int]]:
+    """The operators that each domain has or had, with the numbers of their lines."""
+    names: dict[str, dict[str, int]] = _schemas()[0]["operators"]
     return names
 
 
@@ -336,23 +397,6 @@ def value_of(proto: Any) -> Value:
     return value if isinstance(value, (int, float, str)) else None
 
 
-Output = tuple[int, tuple[int, ...]]
-"""The possible types of an output: a set of element types as bits (-1: any), and the operands whose type it may have. A
-negative position -1-i means operand i and all operands behind it.
-"""
-
-Form = tuple[int, int, frozenset[str], frozenset[str]]
-"""One version of an operator: least and most operands, the attributes that it has, and those of them that it requires."""
-
-Entry = tuple[
-    Mapping[str, tuple[tuple[int, Any], ...]], tuple[Output, ...], bool, tuple[Form, ...], tuple[tuple[int, bool], ...]
-]
-"""Of an operator of ONNX's own domain: attribute to default by version; the outputs; whether the last output repeats; all
-forms that the operator ever had; the versions in which it changed, and whether it may be used from there on.
-"""
-
-Table = Mapping[str, Entry]
-
 ANY = -1
 """The set of all element types. Sets are numbers, a bit for each type."""
 
@@ -370,82 +414,38 @@ def union(types: Iterable[int]) -> int:
     return bits
 
 
+def dtypes_of(bits: int) -> list[int]:
+    """The element types of a set."""
+    return [dtype for dtype in range(bits.bit_length()) if bits >> dtype & 1]
+
+
+Output = tuple[int, tuple[int, ...]]
+"""The possible types of an output: a set of element types as bits (-1: any), and the operands whose type it may have. A
+negative position -1-i means operand i and all operands behind it.
+"""
+
+
 @cache
-def operator_table() -> Table:
-    """The table of the ONNX that is installed."""
-    return {op: _table_entry(*parts) for op, parts in json.loads(read_or_make("operators", _make_table)).items()}
-
-
-def _table_entry(defaults: Any, outputs: Any, repeats: Any, forms: Any, life: Any) -> Entry:
-    """As it was before it became JSON: attributes are looked up in sets, and lists of integers are tuples."""
-    values = {
-        name: tuple([(since, tuple(value) if type(value) is list else value) for since, value in found])
-        for name, found in defaults.items()
-    }
-    known = tuple([(least, most, frozenset(names), frozenset(required)) for least, most, names, required in forms])
-    return values, outputs, repeats, known, life
-
-
-def _make_table() -> str:
-    return json.dumps({op: (_defaults(op), *_outputs(op), _forms(op), _life(op)) for op in operators("")})
-
-
-def _defaults(op: str) -> dict[str, tuple[tuple[int, Any], ...]]:
-    found = {}
-    for name in all_attributes(op):
-        values = tuple((since, effective_default(op, "", since, name)) for since in versions(op))
-        if any(value is not None for _, value in values):
-            found[name] = values
-    return found
-
-
-def _forms(op: str) -> list[tuple[int, int, list[str], list[str]]]:
-    versions = [found for found in registered(op, "") if not found.deprecated]
-    required = ([name for name, one in found.attributes.items() if one.required] for found in versions)
-    pairs = zip(versions, required, strict=True)
-    return [(found.min_input, found.max_input, sorted(found.attributes), sorted(names)) for found, names in pairs]
-
-
-def _life(op: str) -> tuple[tuple[int, bool], ...]:
-    return tuple((found.since_version, not found.deprecated) for found in registered(op, ""))
-
-
-def begun(entry: Entry, version: int) -> bool:
-    """Whether ONNX has the operator at that opset, be it deprecated there."""
-    return entry[4][0][0] <= version or any(since <= version for since, _ in entry[4])
-
-
-def form_at(entry: Entry, version: int) -> Form | None:
-    """The operator's form at that opset; None if ONNX does not have the operator yet, or no more."""
-    usable = [is_usable for since, is_usable in entry[4] if since <= version]
-    return entry[3][sum(usable) - 1] if usable and usable[-1] else None
-
-
-def _outputs(op: str) -> tuple[tuple[Output, ...], bool]:
-    versions = [found for found in registered(op, "") if not found.deprecated]
+def possible_outputs(op: str) -> tuple[tuple[Output, ...], bool]:
+    """The outputs of an operator of ONNX's own domain, in any of its versions, and whether the last one repeats."""
+    versions = [found for found in history(op) if not found.deprecated]
     count = max((len(found.outputs) for found in versions), default=0)
-    repeats = any(found.outputs and _repeats(found.outputs[-1]) for found in versions)
+    repeats = any(found.outputs and found.outputs[-1].variadic for found in versions)
     return tuple(_output([found for found in versions if i < len(found.outputs)], i) for i in range(count)), repeats
 
 
-def _repeats(formal: Any) -> bool:
-    return bool(formal.option.name == "Variadic")
-
-
-def _output(versions: list[Any], i: int) -> Output:
+def _output(versions: list[Operator], i: int) -> Output:
     """The possible types of output i in any of these versions."""
     bits, operands = 0, set[int]()
     for found in versions:
-        kind = found.outputs[i].type_str
-        same = [n for n, formal in enumerate(found.inputs) if formal.type_str == kind]
-        if not found.outputs[i].is_homogeneous or any(not found.inputs[n].is_homogeneous for n in same):
+        formal = found.outputs[i]
+        same = [n for n, one in enumerate(found.inputs) if one.kind == formal.kind]
+        if formal.mixed or any(found.inputs[n].mixed for n in same):
             return ANY, ()
-        operands |= {-1 - n if _repeats(found.inputs[n]) else n for n in same}
+        operands |= {-1 - n if found.inputs[n].variadic else n for n in same}
         if not same:
-            allowed = {one.type_param_str: one.allowed_type_strs for one in found.type_constraints}.get(kind, [kind])
-            for text in allowed:
-                dtype = DTYPES.get(text.removeprefix("tensor(").removesuffix(")"))
-                if dtype is None:
-                    return ANY, ()
-                bits |= 1 << dtype
+            allowed, others = found.types[formal.kind]
+            if others:
+                return ANY, ()
+            bits |= allowed
     return bits, tuple(sorted(operands))

@@ -8,7 +8,6 @@ rule needs them. `rewriter.core.matching` lists all questions in their order.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any
 
@@ -30,8 +29,8 @@ from rewriter.core.facts.census_flow import follow_ranks, follow_types
 from rewriter.core.language import ast, schema
 from rewriter.core.language.ast import bound, walk
 from rewriter.core.language.pattern import ANY_OPERATOR, PatternNode, compile_pattern, is_late, is_run
-from rewriter.core.language.rules import Rule
-from rewriter.core.language.schema import ANY, DTYPES, Table, union
+from rewriter.core.language.rules import Rule, with_operators
+from rewriter.core.language.schema import ANY, DTYPES, union
 from rewriter.core.onnxfile.census import OPAQUE, Census, NodeKind
 
 # The demands of one pattern node on a kind of node, and the conditions of the rule for that kind.
@@ -160,14 +159,12 @@ class Forecast:
         census: of the model.
     """
 
-    def __init__(self, census: Census, table: Table) -> None:
-        """`table` has defaults and types of ONNX's operators."""
+    def __init__(self, census: Census) -> None:
         self.census = census
-        self._table = table
         self._types: bool | None = None
         self._ranks: bool | None = None
         self._last: tuple[Sequence[Rule], list[Rule]] = (), []
-        self._model = CensusModel(census, table)
+        self._model = CensusModel(census)
 
     def possible(self, rules: Sequence[Rule]) -> list[Rule]:
         """The rules that can fire in the model. The data prepared for a list of rules are kept for the next model."""
@@ -177,7 +174,7 @@ class Forecast:
 
     def _possible(self, rules: Sequence[Rule]) -> list[Rule]:
         model = self._model
-        relevant = _forecasts(rules).relevant(frozenset(model.kinds_by_operator))
+        relevant = _relevant_forecasts(with_operators(rules, frozenset(model.kinds_by_operator)))
         model_wide = relevant.model_wide(model)
         left: dict[_RuleForecast, int] = {}
         for one in relevant.rules:
@@ -197,7 +194,7 @@ class Forecast:
     def _has_types(self) -> bool:
         """Whether the types of the operands of the kinds can be determined."""
         if self._types is None:
-            self._types = follow_types(self.census, self._table)
+            self._types = follow_types(self.census)
         return self._types
 
     def _has_ranks(self) -> bool:
@@ -247,9 +244,10 @@ _of_rules: dict[int, _RuleForecast] = {}
 class _RelevantForecasts:
     """The forecasts of the rules whose operators a model has. Rules about the whole model are looked up by faults."""
 
-    def __init__(self, rules: list[_RuleForecast]) -> None:
-        self.rules = rules
-        self._whole = [one for one in rules if one.is_whole]
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = [_forecast_of(rule) for rule in rules]
+        self._listed = rules  # so that no other list gets its id()
+        self._whole = [one for one in self.rules if one.is_whole]
         self._faults = sorted({fault for one in self._whole for fault in one.faults})
         self._model_wide: dict[tuple[object, ...], frozenset[_RuleForecast]] = {}
 
@@ -267,42 +265,26 @@ class _RelevantForecasts:
         return found
 
 
-class _RuleForecasts:
-    """The forecasts of a list of rules, each made when it is first needed."""
-
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        self.rules = rules
-        self._relevant: dict[frozenset[tuple[str, str]], _RelevantForecasts] = {}
-
-    def relevant(self, ops: frozenset[tuple[str, str]]) -> _RelevantForecasts:
-        """The forecasts of the rules whose operators are all among `ops`. Models of one kind share the answer."""
-        found = self._relevant.get(ops)
-        if found is None:
-            if len(self._relevant) >= MOST_KINDS:
-                self._relevant.clear()
-            left = [rule for rule in self.rules if all(not ops.isdisjoint(wanted) for wanted in rule.wanted)]
-            found = self._relevant[ops] = _RelevantForecasts([self.of(rule) for rule in left])
-        return found
-
-    @staticmethod
-    def of(rule: Rule) -> _RuleForecast:
-        found = _of_rules.get(id(rule))
-        if found is None:
-            if len(_of_rules) >= MOST_RULES:
-                _of_rules.clear()
-            found = _of_rules[id(rule)] = _RuleForecast(rule)  # which holds the rule, so that no other one gets its id()
-        return found
+_relevant: dict[int, _RelevantForecasts] = {}
+"""By the id() of a list of rules."""
 
 
-_last: deque[_RuleForecasts] = deque(maxlen=64)
-"""The most recently used lists of rules. Models of one exporter share a list."""
-
-
-def _forecasts(rules: Sequence[Rule]) -> _RuleForecasts:
-    found = next((known for known in _last if known.rules is rules), None)
+def _relevant_forecasts(rules: Sequence[Rule]) -> _RelevantForecasts:
+    """The forecasts of a list of rules that models of one kind share."""
+    found = _relevant.get(id(rules))
     if found is None:
-        found = _RuleForecasts(rules)
-        _last.append(found)
+        if len(_relevant) >= MOST_KINDS:
+            _relevant.clear()
+        found = _relevant[id(rules)] = _RelevantForecasts(rules)
+    return found
+
+
+def _forecast_of(rule: Rule) -> _RuleForecast:
+    found = _of_rules.get(id(rule))
+    if found is None:
+        if len(_of_rules) >= MOST_RULES:
+            _of_rules.clear()
+        found = _of_rules[id(rule)] = _RuleForecast(rule)  # which holds the rule, so that no other one gets its id()
     return found
 
 

@@ -21,7 +21,7 @@ from rewriter.core.language.ast import pattern_nodes, walk
 from rewriter.core.language.claims import TRUE, Branch, Claim, Term, TermNames, claims_of, name_of, normal
 from rewriter.core.language.operator_traits import FLOAT_WITHOUT, TYPED, of_type, traits
 from rewriter.core.language.pattern import ANY_OPERATOR, Pattern, operator_names
-from rewriter.core.language.schema import DTYPES, has_default, history, latest_opset, registered_at
+from rewriter.core.language.schema import DTYPES, dtypes_of, has_default, history, latest_opset, schema
 from rewriter.core.record import record
 
 OpKey = tuple[str, str]
@@ -138,16 +138,12 @@ def _declared(index: GraphIndex) -> Iterator[gs.Tensor]:
 @cache
 def _made_types(op: str, domain: str, version: int) -> frozenset[int] | None:
     """Element types that an operator's outputs may have for any inputs; None for an operator without a schema."""
-    found = registered_at(op, domain, version)
+    found = schema(op, domain, version)
     if found is None:
         return None
-    input_types = {formal.type_str for formal in found.inputs}
-    own = {formal.type_str for formal in found.outputs} - input_types
-    if not own:
-        return frozenset()  # as mostly; asking a schema for its constraints takes long
-    allowed = {one.type_param_str: one.allowed_type_strs for one in found.type_constraints if one.type_param_str in own}
-    texts = (text for kind in own for text in allowed.get(kind, [kind]))
-    return frozenset(DTYPES.get(text.rpartition("tensor(")[2].rstrip(")"), 0) for text in texts)
+    own = [found.types[kind] for kind in {one.kind for one in found.outputs} - {one.kind for one in found.inputs}]
+    inside = (DTYPES.get(name.rpartition("tensor(")[2].rstrip(")"), 0) for _, others in own for name in others)
+    return frozenset(inside).union(*(dtypes_of(bits) for bits, _ in own))
 
 
 def _attribute_type(node: gs.Node) -> int | None:

@@ -8,7 +8,6 @@ edits in addition to replacements.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -166,41 +165,31 @@ def _fits(value: Any, dtype: int) -> bool:
     return kind != FLOAT or element_type(dtype).kind not in "iub"
 
 
-@cache
-def _formals(op: str, domain: str, version: int) -> tuple[tuple[str, int | None, bool], ...]:
-    """(type variable, the only type allowed, variadic) of each input; empty for operators without a schema."""
-    found = schema.registered_at(op, domain, version)
-    if found is None:
-        return ()
-    return tuple(
-        (p.type_str, _only(tuple(p.types)), p.option == onnx.defs.OpSchema.FormalParameterOption.Variadic) for p in found.inputs
-    )
-
-
 def operand_types(op: str, domain: str, version: int, known: Sequence[int | None]) -> list[int | None]:
     """For each operand the element type that the schema and the other operands allow, None if they allow several."""
-    formals = _formals(op, domain, version)
+    operator = schema.schema(op, domain, version)
+    formals = () if operator is None else operator.inputs
     found: list[int | None] = []
     for position in range(len(known)):
         formal = formals[min(position, len(formals) - 1)] if formals else None
-        if formal is None or (position >= len(formals) and not formal[2]):
+        if operator is None or formal is None or (position >= len(formals) and not formal.variadic):
             found.append(None)
             continue
         same = (
             dtype
             for other, dtype in enumerate(known)
-            if dtype and other != position and formals[min(other, len(formals) - 1)][0] == formal[0]
+            if dtype and other != position and formals[min(other, len(formals) - 1)].kind == formal.kind
         )
-        found.append(next(same, formal[1]))
+        found.append(next(same, None) or _only(*operator.types[formal.kind]))
     return found
 
 
-def _only(types: tuple[str, ...]) -> int | None:
-    """The single tensor type allowed, or int64 if int32 and int64 are allowed (shapes, axes)."""
-    names = {text[7:-1] for text in types if text.startswith("tensor(")}
-    if names == {"int64"} or names == {"int32", "int64"}:
-        return INT64
-    return DTYPES.get(next(iter(names))) if len(names) == 1 else None
+def _only(bits: int, others: tuple[str, ...]) -> int | None:
+    """The single element type allowed, or int64 if int32 and int64 are allowed (shapes, axes)."""
+    dtypes = schema.dtypes_of(bits)
+    if len(dtypes) == 1 and not any(name.startswith("tensor(") for name in others):
+        return dtypes[0]
+    return INT64 if dtypes == [DTYPES["int32"], INT64] else None
 
 
 @record(frozen=True, slots=True)
