@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, counted
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Firing, Verification
 from rewriter.core.record import record, replace
@@ -246,14 +246,14 @@ class _NumberComparison:
             return None
 
         def ask(number: int) -> str:
-            return _difference_text(baseline.against(self._state(number), self._verifier.bound(firings[start:number])))
+            return str(baseline.against(self._state(number), self._verifier.bound(firings[start:number])))
 
         difference = baseline.against(self._state(end), self._verifier.bound(firings[start:end]))
         if difference.message and not difference.output and baseline.refused:
             found.findings += (f"not verified: {codes}, since the result does not run ({difference.message})",)
             return None
         if difference.message:
-            number, reason = first_bad(start, end, _difference_text(difference), ask)
+            number, reason = first_bad(start, end, str(difference), ask)
             return Culprit(firings[number - 1], reason)
         self._take(baseline)
         found.largest = max(found.largest or 0.0, difference.largest)
@@ -335,12 +335,12 @@ class _NumberComparison:
 
     @property
     def _ran(self) -> str:
-        return f"{_number(self._found.inputs, 'set')} of inputs, {self._found.runtime}"
+        return f"{counted(self._found.inputs, 'set')} of inputs, {self._found.runtime}"
 
     def _summary(self) -> Verification:
         found = self._found
         if found.verified:
-            outputs, agree = _number(found.outputs, "output"), "agrees" if found.outputs == 1 else "agree"
+            outputs, agree = counted(found.outputs, "output"), "agrees" if found.outputs == 1 else "agree"
             how = f"within {found.largest:.2g} on ordinary inputs, and as promised" if found.largest else "exactly"
             codes = _codes([firing for firing in self._firings if firing.number in found.verified])
             found.findings += (f"verified: {codes}: {outputs} {agree} {how} on {self._ran}",)
@@ -359,15 +359,5 @@ class _NumberComparison:
         return found
 
 
-def _difference_text(difference: OutputDifference) -> str:
-    if not difference.message:
-        return ""
-    return f"output {difference.output!r} {difference.message}" if difference.output else difference.message
-
-
 def _codes(firings: Sequence[Firing]) -> str:
     return ", ".join(sorted({firing.rule for firing in firings}))
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

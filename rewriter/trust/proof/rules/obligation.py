@@ -22,7 +22,7 @@ from rewriter.trust.proof.instances.random_arrays import STYLES
 from rewriter.trust.proof.instances.sampling import Stream
 from rewriter.trust.proof.instances.seeded_instances import forget_output_shapes, resize, shapes
 from rewriter.trust.proof.oracles import ORACLES, Refusal
-from rewriter.trust.proof.output_agreement import RunBound, compare
+from rewriter.trust.proof.output_agreement import Bound, compare
 from rewriter.trust.proof.rules.refused import RunningInstance
 from rewriter.trust.proof.rules.trial import CHANGED, NOT_FIRED, REPAIRED, SAME, STILL, VOID, WRONG, Trial, attempt, run_on
 from rewriter.trust.proof.rules.verdict import Unneeded
@@ -227,7 +227,7 @@ def _sides(before: Mapping[str, Array] | Refusal, after: Mapping[str, Array] | R
         yield from (f"{title}:", f"  {values.reason}") if isinstance(values, Refusal) else _arrays(title, values)
     if not isinstance(before, Refusal) and not isinstance(after, Refusal):
         common = {name: array for name, array in before.items() if name in after}
-        parted, _ = compare(common, after, RunBound(ulps=0))
+        parted, _ = compare(common, after, Bound(each=True))
         if parted is not None:
             yield f"they part at: {parted.output}"
 
