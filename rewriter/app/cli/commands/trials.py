@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rewriter.app.cli.options import LONG, RULES, Limits, OneOf, Option, command, like, limits_of
 from rewriter.app.cli.output import answer, answer_json, print_line, print_message, progress, style_of, tracked, wants_color
 from rewriter.app.style import clean
-from rewriter.core.errors import RewriterError, counted
+from rewriter.core.errors import RewriterError, counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -109,8 +109,7 @@ def _test(args: argparse.Namespace) -> int:
     _tell_failures(failed)
     sys.stdout.flush()
     if untested:
-        more = f" and {len(untested) - MAX_UNTESTED:,} more" if len(untested) > MAX_UNTESTED else ""
-        print_message(f"without a test: {', '.join(untested[:MAX_UNTESTED])}{more}")
+        print_message(f"without a test: {listed(untested, MAX_UNTESTED)}")
     passed = f"{len(results) - len(failed)} passed, {len(failed)} failed"
     print_message(f"{counted(len(results), 'test')} of {counted(len(known), 'rule')}: {passed}")
     return 1 if failed else 0
