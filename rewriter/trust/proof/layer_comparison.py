@@ -157,10 +157,9 @@ class Half:
         self._parts = Whole(model)
         self._lost: set[str] = set()
         self._whole: Runs | None = None  # the session of the model as a whole
-        for tensor in external_data.tensors_of(model):
-            if external_data.is_external(tensor):
-                with external_data.opened(self.folder, external_data.reference(tensor).location):
-                    pass
+        for place in external_data.references(model):
+            with external_data.opened(self.folder, place.location):
+                pass
 
     def feed(self, values: Feed) -> Feed:
         """Another model's inputs as the inputs of this one: matched by name, and the rest by position if types agree.

@@ -153,12 +153,7 @@ class Candidate:
         """
         if not external_data.may_refer(self.outline.data):
             return []
-        found = [
-            external_data.reference(tensor)
-            for tensor in external_data.tensors_of(self.proto)
-            if external_data.is_external(tensor)
-        ]
-        return [reference for reference in found if reference.location not in self.outline.files]
+        return [place for place in external_data.references(self.proto) if place.location not in self.outline.files]
 
     def refusal(self, judge: str) -> str | None:
         """Why a check rejects the model; "" if the model passes, None if the check has no result."""

@@ -270,7 +270,5 @@ def _reference(place: _Place, location: str) -> onnx.TensorProto:
     else:
         message.data_type = onnx.helper.np_dtype_to_tensor_dtype(np.asarray(values).dtype)
         message.dims.extend(np.asarray(values).shape)
-    message.data_location = onnx.TensorProto.EXTERNAL
-    for key, value in (("location", location), ("offset", place.offset), ("length", place.length)):
-        message.external_data.add(key=key, value=str(value))
+    external_data.refer(message, location=location, offset=place.offset, length=place.length)
     return message
