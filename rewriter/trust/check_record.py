@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 
@@ -229,8 +230,7 @@ def replay(model: Model, run: RecordedRun, known: RuleSet, source: SourceInfo | 
 
 def _without_record(model: onnx.ModelProto) -> bytes:
     kept = [entry for entry in model.metadata_props if entry.key != HISTORY]
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     del copy.metadata_props[:]
     copy.metadata_props.extend(kept)
     return bytes(copy.SerializeToString(deterministic=True))

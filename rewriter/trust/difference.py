@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -259,8 +260,7 @@ def attribute_digest(attribute: onnx.AttributeProto, side: Side) -> bytes:
         return _digest(b"graph", *(body.digest(name) for name in body.outputs))
     if attribute.HasField("t"):
         return constant("", attribute.t, side.folder).digest
-    plain = onnx.AttributeProto()
-    plain.CopyFrom(attribute)
+    plain = deepcopy(attribute)
     plain.ClearField("doc_string")
     plain.ClearField("type")  # old exporters leave it out
     return _digest(bytes(plain.SerializeToString(deterministic=True)))

@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -419,8 +420,7 @@ def values_of(model: onnx.ModelProto, inputs: Mapping[str, Array], oracle: str) 
 
     names = [name for node in model.graph.node for name in node.output if name]
     listed = {info.name for info in model.graph.output}
-    wide = onnx.ModelProto()
-    wide.CopyFrom(model)
+    wide = deepcopy(model)
     wide.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in listed)
     found = answer(wide, inputs, oracle)
     if isinstance(found, Refusal):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from itertools import islice
 
 import numpy as np
@@ -71,8 +72,7 @@ def _fewer_outputs(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
     """The graph without one of the outputs and the nodes that only it needs."""
     whole = Whole(model)
     for position in range(len(model.graph.output) if len(model.graph.output) > 1 else 0):
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
+        copy = deepcopy(model)
         del copy.graph.output[position], copy.graph.node[:]
         copy.graph.node.extend(whole.nodes[place] for place in whole.before(info.name for info in copy.graph.output))
         yield copy
@@ -80,8 +80,7 @@ def _fewer_outputs(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
 
 def _shorter(instance: Instance, old: int, new: int) -> Instance:
     """The instance with one length replaced everywhere."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(instance.model)
+    copy = deepcopy(instance.model)
     resize(copy.graph, {old: new}, lambda likely: likely > 0.5)
     forget_output_shapes(copy.graph)
     return replace(instance, model=copy)
@@ -212,8 +211,7 @@ def _lines(rule: Rule, trial: Trial) -> Iterator[str]:
 
 
 def _model(model: onnx.ModelProto) -> Iterator[str]:
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     del copy.metadata_props[:]
     yield from (f"  {line}" for line in printer.to_text(copy).splitlines())
 

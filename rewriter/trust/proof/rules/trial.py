@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 
 import numpy as np
 import onnx
@@ -299,8 +300,7 @@ def checked(model: onnx.ModelProto, *, full: bool = True) -> str:
 
 def undeclared(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with its outputs declared as they are inferred."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     names = [info.name for info in copy.graph.output]
     del copy.graph.output[:], copy.graph.value_info[:]
     try:
