@@ -9,10 +9,7 @@ against outputs that the framework computed. Only then do the findings say so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
-
-import numpy as np
+from collections.abc import Sequence
 
 from rewriter.core.errors import RewriterError, counted
 from rewriter.core.language.rules import RuleSet
@@ -29,7 +26,7 @@ from rewriter.trust.proof.output_agreement import (
     coarsest_eps,
     differences,
 )
-from rewriter.trust.proof.validity import Candidate, CannotRun, GaveUp, ModelRun, Outputs, runtime_version, runtimes
+from rewriter.trust.proof.validity import Candidate, CannotRun, GaveUp, ModelRun, Outputs, runtime_version, runtimes, size_of
 
 # A model that runs, with its inputs and outputs: other states of the model are compared with these outputs.
 
@@ -167,16 +164,7 @@ def _answer(run: ModelRun, feeds: FeedSet, refusals: list[CannotRun]) -> RunAnsw
 
 
 def _is_small(candidate: Candidate, answer: RunAnswer) -> bool:
-    arrays = _arrays([*answer.feed.values(), *answer.outputs.values()])
-    return candidate.size() <= MOST_BYTES_FOR_ALL and sum(array.nbytes for array in arrays) <= MOST_BYTES_FOR_ALL
-
-
-def _arrays(values: list[Any]) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, list | tuple):
-            yield from _arrays(list(value))
-        elif isinstance(value, np.ndarray):
-            yield value
+    return candidate.size() <= MOST_BYTES_FOR_ALL and size_of([answer.feed, answer.outputs]) <= MOST_BYTES_FOR_ALL
 
 
 class Verifier:

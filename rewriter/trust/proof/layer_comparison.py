@@ -30,7 +30,7 @@ from rewriter.trust.proof.guard import first_bad
 from rewriter.trust.proof.judges import PLAIN, SESSION, Session
 from rewriter.trust.proof.model_inputs import LARGE, LIMITS, Feed, FeedSet, feed_sets, recorded_feed
 from rewriter.trust.proof.output_agreement import Bound, coarsest_eps, differences
-from rewriter.trust.proof.validity import CannotRun, Outputs, Ready, Runs, runtime_version, runtimes
+from rewriter.trust.proof.validity import CannotRun, Outputs, Ready, Runs, runtime_version, runtimes, size_of
 
 Feeds = tuple[Feed, Feed]
 """The inputs of each of the two models."""
@@ -378,7 +378,7 @@ class Search:
             yield from self._compared(chunk[:middle])
             yield from self._compared(chunk[middle:])
             return
-        self.peak_bytes = max(self.peak_bytes, sum(_size(value) for side in values for value in side.values()))
+        self.peak_bytes = max(self.peak_bytes, sum(map(size_of, values)))
         for pair in chunk:
             yield compared(pair, values[0], values[1], self._bound)
 
@@ -389,14 +389,6 @@ def compared(pair: TensorPair, one: Mapping[str, Any], other: Mapping[str, Any],
     found = next(differences({pair.first: value}, {pair.first: other[pair.second]}, bound))
     shape = f"{value.dtype}[{','.join(map(str, value.shape))}]" if isinstance(value, np.ndarray) else ""
     return LayerDifference(pair, shape, found.largest, found.message)
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, np.ndarray):
-        return int(value.nbytes)
-    if isinstance(value, Mapping):
-        return sum(map(_size, value.values()))
-    return sum(map(_size, value)) if isinstance(value, list | tuple) else 8
 
 
 # How many bytes each tensor of a model will take, estimated before the run, which has a memory budget.

@@ -343,6 +343,21 @@ class GaveUp(CannotRun):
     """A run did not come to its end; to try another one would take as long."""
 
 
+@contextmanager
+def _as_cannot_run(runtime: str) -> Iterator[None]:
+    """Raises CannotRun in place of the errors of a session."""
+    try:
+        yield
+    except CannotRun:
+        raise
+    except TooSlow as error:
+        raise GaveUp(error.sentence(runtime)) from error
+    except NoAnswer as error:
+        raise CannotRun(error.sentence(runtime)) from error
+    except (RewriterError, RefusedError) as error:
+        raise CannotRun(f"{runtime}: {judges.reason(error)}") from error
+
+
 class ModelRun:
     """A model loaded in a runtime.
 
@@ -359,7 +374,7 @@ class ModelRun:
         self.runtime = runtime
         if why := candidate.too_large():
             raise CannotRun(f"{runtime}: {why}")
-        try:
+        with _as_cannot_run(runtime):
             if runtime == judges.NAME:
                 self._session = candidate.session(judge)
                 return
@@ -369,14 +384,6 @@ class ModelRun:
             if candidate.expands:
                 raise CannotRun(f"{runtime}: {candidate.expands}")
             self._session = Session(data, None, runtime)
-        except CannotRun:
-            raise
-        except TooSlow as error:
-            raise GaveUp(error.sentence(runtime)) from error
-        except NoAnswer as error:
-            raise CannotRun(error.sentence(runtime)) from error
-        except (RewriterError, RefusedError) as error:
-            raise CannotRun(f"{runtime}: {judges.reason(error)}") from error
 
     @property
     def outputs(self) -> list[str]:
@@ -390,14 +397,8 @@ class ModelRun:
             CannotRun: it fails.
             GaveUp: it takes too long.
         """
-        try:
+        with _as_cannot_run(self.runtime):
             values = self._session.run(None, feed)
-        except TooSlow as error:
-            raise GaveUp(error.sentence(self.runtime)) from error
-        except NoAnswer as error:
-            raise CannotRun(error.sentence(self.runtime)) from error
-        except RefusedError as error:
-            raise CannotRun(f"{self.runtime}: {error}") from error
         return dict(zip(self.outputs, values, strict=True))
 
 
@@ -514,7 +515,16 @@ def small_feeds(model: onnx.ModelProto) -> Iterator[Feed]:
 
 
 def _is_small(feed: Feed) -> bool:
-    return sum(np.asarray(value).nbytes for value in feed.values()) <= MOST_BYTES_OF_INPUTS
+    return size_of(feed) <= MOST_BYTES_OF_INPUTS
+
+
+def size_of(value: Any) -> int:
+    """Bytes of an array, or of the arrays in a map or a sequence; another value counts as a number."""
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes)
+    if isinstance(value, Mapping):
+        return sum(map(size_of, value.values()))
+    return sum(map(size_of, value)) if isinstance(value, list | tuple) else 8
 
 
 def _run(candidate: Candidate, feed: Feed) -> str | None:
