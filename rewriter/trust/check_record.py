@@ -24,7 +24,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.framework.source_info import SourceInfo
 from rewriter.core.graph.attributes import HISTORY
 from rewriter.core.graph.model import Model, drop_stale_training, load, named_by_training
-from rewriter.core.graph.model_text import graphs_by_path
+from rewriter.core.graph.model_text import graphs_by_path, message_name
 from rewriter.core.graph.objects import rules_of
 from rewriter.core.graph.tidy import fix_shapes, remove_dead_nodes, tidy
 from rewriter.core.language.rules import RuleSet
@@ -65,7 +65,7 @@ class Mark:
 def marks(model: onnx.ModelProto) -> list[Mark]:
     """All marked nodes, in the order of the model; none if ir_version is below 10, which has no metadata of nodes."""
     return [
-        Mark(path, text(node.name) or next(map(text, node.output), ""), text(node.op_type), rules)
+        Mark(path, message_name(node), text(node.op_type), rules)
         for path, graph in graphs_by_path(model)
         for node in graph.node
         if (rules := rules_of(node))

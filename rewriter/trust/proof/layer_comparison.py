@@ -16,6 +16,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import load
+from rewriter.core.graph.model_text import message_name
 from rewriter.core.graph.tidy import fix_shapes
 from rewriter.core.isolation.child import NoAnswer, TooSlow
 from rewriter.core.onnxfile import external_data
@@ -225,7 +226,7 @@ class Half:
                 break
             number, why = self._first_refused(alive, feed, refused)
             node = self._parts.nodes[number]
-            self.blocked.append(RefusedNode(node.name or next(filter(None, node.output), ""), node.op_type, why))
+            self.blocked.append(RefusedNode(message_name(node), node.op_type, why))
             gone = self._parts.behind(number)
             self._lose(gone)
             alive = [number for number in alive if number not in gone]
@@ -642,4 +643,4 @@ def _found(one: Side, other: Side, pairing: Pairing) -> Iterator[tuple[int, tupl
 
 def _maker(side: Side, tensor: str) -> Maker:
     node = side.nodes[side.makers[tensor][0]]
-    return Maker(text(node.name) or next(filter(None, map(text, node.output)), ""), text(node.op_type))
+    return Maker(message_name(node), text(node.op_type))

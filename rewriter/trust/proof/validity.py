@@ -26,6 +26,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.isolation import child
 from rewriter.core.isolation.child import Crash, NoAnswer, TooSlow
+from rewriter.core.language.schema import FLOATS
 from rewriter.core.log import RUN_FAILURE
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.files import temporary_folder
@@ -453,7 +454,6 @@ SECONDS = 5.0
 SECONDS_OF_CHECK = 2.0
 """For all runs of a model in a check together; if they take longer, nothing is concluded."""
 
-_FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 _BY_VALUE = frozenset(("NonZero", "NonMaxSuppression", "Compress", "Unique", "If", "Loop", "OneHotEncoder"))
 """Operators that compute the shape of an output, or fail, depending on values; made-up values prove nothing for them."""
 
@@ -616,7 +616,7 @@ def _inputs_may_be_at_fault(model: onnx.ModelProto, reason: str) -> bool:
     for info in free_inputs(model.graph):
         tensor = info.type.tensor_type
         first, *others = [dim.HasField("dim_value") for dim in tensor.shape.dim] or [True]
-        if tensor.elem_type not in _FLOATS or not all(others) or (judges.is_cut(reason) and not first):
+        if tensor.elem_type not in FLOATS or not all(others) or (judges.is_cut(reason) and not first):
             return True
     every = (model.graph, *model.functions)
     return any(node.op_type in _BY_VALUE for graph in every for node in graph.node)
