@@ -41,7 +41,7 @@ Feeds = tuple[Feed, Feed]
 class Maker:
     """The node that makes a tensor: its name (without one, the name of its first output) and its operator."""
 
-    name: str
+    node: str
     operator: str
 
 
@@ -586,7 +586,7 @@ def _walk(found: Comparison, halves: tuple[Half, Half], feeds: Feeds, memory: in
 
 def _at(layer: LayerDifference, one: Half, other: Half) -> Iterator[Difference]:
     """Differences between the nodes that make the two tensors: attributes, operands, constants that they read."""
-    maker = layer.pair.maker.name
+    maker = layer.pair.maker.node
     read = {name for node in one.model.graph.node if layer.pair.first in node.output for name in node.input}
     try:
         all_of_them = list(compare(one.model, other.model, one.folder, other.folder))
@@ -595,7 +595,7 @@ def _at(layer: LayerDifference, one: Half, other: Half) -> Iterator[Difference]:
     for difference in all_of_them:
         if difference.place != "main" and not difference.place.startswith(f"{maker}."):
             continue
-        named = {maker, layer.pair.other_maker.name, layer.pair.first, layer.pair.second}
+        named = {maker, layer.pair.other_maker.node, layer.pair.first, layer.pair.second}
         if difference.name in named or (difference.kind == "constant" and difference.name.split(" -> ")[0] in read):
             yield difference
 
