@@ -6,7 +6,7 @@ A message names options of the command line. Functions of the Python interface n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -38,6 +38,11 @@ def printable(text: str) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 rule`, `2,000 rules`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(texts: Sequence[str], most: int, between: str = ", ") -> str:
+    """At most so many of the texts, and the number of the others: `a, b and 3 more`."""
+    return between.join(texts[:most]) + (f" and {len(texts) - most:,} more" if len(texts) > most else "")
 
 
 def install(extra: str) -> str:

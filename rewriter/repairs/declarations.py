@@ -28,6 +28,7 @@ from rewriter.core.graph.model_text import node_name
 from rewriter.core.graph.objects import Graph, Scope, operator_key
 from rewriter.core.graph.values import Constant, constant_array, declared, elem_type
 from rewriter.core.language import schema
+from rewriter.core.language.schema import FLOATS
 from rewriter.core.onnxfile.tensors import Dim, dtype_number, gs_dtype, numpy_dtype
 from rewriter.core.rewriting.model_edits import agrees, declares_inner, import_domain
 from rewriter.core.rewriting.transaction import Refused, Rewriting
@@ -104,8 +105,6 @@ def unlist_initializers(rewriting: Rewriting) -> None:
 
 
 # Initializers whose values have another element type than the input of their name declares.
-
-FLOATS = frozenset({onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE, onnx.TensorProto.BFLOAT16})
 
 
 def mistyped_initializers(context: Context) -> Iterator[tuple[Constant, int]]:

@@ -14,11 +14,9 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions.context import Context
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.objects import FunctionKey, bodies, callee, key_of, needed_functions
+from rewriter.core.onnxfile.part import MOST, expanded
 from rewriter.core.rewriting.inline import add_imports, body_keeps_meaning, inline_function, needed_imports
 from rewriter.core.rewriting.transaction import Refused, Rewriting
-
-MOST = 100_000
-"""Nodes that replace calls; functions that call others twice each can expand to more than fit into memory."""
 
 
 def function_calls(context: Context) -> list[gs.Node]:
@@ -28,8 +26,8 @@ def function_calls(context: Context) -> list[gs.Node]:
 def inline_calls(rewriting: Rewriting) -> None:
     """Raises Refused when the bodies would be more than `MOST` nodes."""
     index, plain = rewriting.index, _plain(rewriting.index)
-    sizes = _sizes(plain)
-    if sum(sizes[callee(call)] for call in _calls(index, plain)) > MOST:
+    bodies_of = {key: list(map(callee, function.nodes)) for key, function in plain.items()}
+    if expanded(bodies_of, map(callee, _calls(index, plain))) > MOST:
         raise Refused(f"the bodies of the functions would be more than {MOST} nodes")
     while calls := _calls(index, plain):
         for call in calls:
@@ -90,11 +88,3 @@ def _plain(index: GraphIndex) -> dict[FunctionKey, gs.Function]:
         done |= more
         growing = bool(more)
     return done
-
-
-def _sizes(plain: Mapping[FunctionKey, gs.Function]) -> dict[FunctionKey, int]:
-    """The number of nodes that each function expands to; `plain` has a function behind the functions that it calls."""
-    sizes: dict[FunctionKey, int] = {}
-    for key, function in plain.items():
-        sizes[key] = sum(sizes.get(callee(node), 1) for node in function.nodes)
-    return sizes

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.framework.source_info import SourceInfo
 from rewriter.core.graph.attributes import HISTORY
 from rewriter.core.graph.model import Model, drop_stale_training, load, named_by_training
-from rewriter.core.graph.model_text import graphs_by_path
+from rewriter.core.graph.model_text import graphs_by_path, message_name
 from rewriter.core.graph.objects import rules_of
 from rewriter.core.graph.tidy import fix_shapes, remove_dead_nodes, tidy
 from rewriter.core.language.rules import RuleSet
@@ -64,7 +65,7 @@ class Mark:
 def marks(model: onnx.ModelProto) -> list[Mark]:
     """All marked nodes, in the order of the model; none if ir_version is below 10, which has no metadata of nodes."""
     return [
-        Mark(path, text(node.name) or next(map(text, node.output), ""), text(node.op_type), rules)
+        Mark(path, message_name(node), text(node.op_type), rules)
         for path, graph in graphs_by_path(model)
         for node in graph.node
         if (rules := rules_of(node))
@@ -229,8 +230,7 @@ def replay(model: Model, run: RecordedRun, known: RuleSet, source: SourceInfo | 
 
 def _without_record(model: onnx.ModelProto) -> bytes:
     kept = [entry for entry in model.metadata_props if entry.key != HISTORY]
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     del copy.metadata_props[:]
     copy.metadata_props.extend(kept)
     return bytes(copy.SerializeToString(deterministic=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from onnx import helper
 
 from rewriter.core.errors import RewriterError
 from rewriter.core.graph.attributes import HISTORY
-from rewriter.core.graph.model_text import attribute_text, tensor_text, type_text
+from rewriter.core.graph.model_text import attribute_text, message_name, tensor_text, type_text
 from rewriter.core.onnxfile.model_file import read_model_file
 from rewriter.core.onnxfile.part import free_inputs, initializers
 from rewriter.core.onnxfile.tensors import read_sparse, read_tensor, text
@@ -259,8 +260,7 @@ def attribute_digest(attribute: onnx.AttributeProto, side: Side) -> bytes:
         return _digest(b"graph", *(body.digest(name) for name in body.outputs))
     if attribute.HasField("t"):
         return constant("", attribute.t, side.folder).digest
-    plain = onnx.AttributeProto()
-    plain.CopyFrom(attribute)
+    plain = deepcopy(attribute)
     plain.ClearField("doc_string")
     plain.ClearField("type")  # old exporters leave it out
     return _digest(bytes(plain.SerializeToString(deterministic=True)))
@@ -678,7 +678,7 @@ def _constants(place: str, one: ConstantContents, other: ConstantContents) -> Di
 
 def _name(side: Side, number: int) -> str:
     node = side.nodes[number]
-    return text(node.name) or next((name for name in side.names(number)[1] if name), text(node.op_type))
+    return message_name(node) or text(node.op_type)
 
 
 def _tensor(side: Side, name: str) -> str | None:

@@ -11,6 +11,7 @@ import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -218,8 +219,7 @@ def _try(rule: Rule, test: ast.Test, known: Iterable[Rule]) -> None:
 
 def _without_defaults(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model without attributes that equal their defaults: writing them, or not, makes no difference."""
-    short = onnx.ModelProto()
-    short.CopyFrom(model)
+    short = deepcopy(model)
     for part, imports in ((short.graph, short.opset_import), *((one, one.opset_import) for one in short.functions)):
         versions = {schema.normal(entry.domain): entry.version for entry in imports}
         waiting = list(part.node)

@@ -132,7 +132,7 @@ def test_the_planted_difference_is_found(tmp_path: Path, seed: int) -> None:
     assert found.first is not None and not found.same
     # A node put in between makes a tensor of its own, and that is held against what stood in its place.
     before = {name for node in one.graph.node if wrong in node.output for name in node.input}
-    put_between = found.first.layer.pair.other_maker.name == "put_between_b"
+    put_between = found.first.layer.pair.other_maker.node == "put_between_b"
     assert found.first.layer.pair.first in (before if put_between else {wrong})
     assert found.peak_bytes <= BUDGET
     blocked = [node.node for side in found.blocked for node in side]

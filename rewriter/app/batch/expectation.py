@@ -139,4 +139,4 @@ class Expectation:
         if found.first is None:
             return ""
         maker = found.first.layer.pair.maker
-        return f"{maker.name} ({maker.operator}): {found.first.layer.message}"
+        return f"{maker.node} ({maker.operator}): {found.first.layer.message}"

@@ -79,11 +79,8 @@ def _locations(path: Path) -> list[str]:
     from rewriter.core.onnxfile import external_data
     from rewriter.core.onnxfile.model_file import read_model_file
 
-    found = set()
     try:
-        for tensor in external_data.tensors_of(read_model_file(path).proto):
-            if external_data.is_external(tensor):
-                found.add(external_data.reference(tensor).location)
+        found = {place.location for place in external_data.references(read_model_file(path).proto)}
     except RewriterError:  # the work on it fails with the same error
         return []
     inside = [name for name in found if name and not os.path.isabs(name) and ".." not in Path(name).parts and "\0" not in name]

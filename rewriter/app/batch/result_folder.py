@@ -34,7 +34,7 @@ from rewriter.app.batch.work import FileStamp, Job, Outcome, Work, is_url
 from rewriter.app.report.document import ModelRecord, Report
 from rewriter.app.report.formats import ENDINGS, form_of, pieces_of
 from rewriter.app.style import clean
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, listed
 from rewriter.core.onnxfile.files import NewFile, make_folder, write_file
 from rewriter.core.record import replace
 from rewriter.trust.source.find import find
@@ -149,9 +149,8 @@ class ResultFolder:
         counts += [f"{removed:,} removed"] if removed else []
         self.messages.append(f"update: {', '.join([*counts, f'{len(self._done):,} as they were'])}")
         if kept:
-            also = f" and {len(kept) - 1:,} more" if len(kept) > 1 else ""
             why = "the model is gone, but somebody changed the result, so it stays"
-            self.messages.append(f"update: {clean(kept[0])}{also}: {why}")
+            self.messages.append(f"update: {clean(listed(kept, 1))}: {why}")
 
     def _reason(self, job: Job, entry: Entry | None) -> str | None:
         if entry is None:

@@ -46,16 +46,19 @@ def print_message(text: str) -> None:
     print(text if "\n" in text else folded(text, sys.stderr), file=sys.stderr)
 
 
-def answer(args: Namespace, printout: Printout, code: int = 0) -> int:
-    """Prints the findings of a command in the format of `--format`, and returns the exit code."""
-    if args.format == "json":
+def answer(args: Namespace, printout: Printout, code: int = 0, totals: str = "") -> int:
+    """Prints the findings of a command in the format of `--format`, and returns the exit code. Behind text, also the totals."""
+    if getattr(args, "format", "text") == "json":
         answer_json(args, printout.data())
-    else:
-        style = style_of(sys.stdout)
-        for line in printout.lines(style):
-            print_line(line, printout.hang)
-        for line in printout.table(style):
-            print(line)
+        return code
+    style = style_of(sys.stdout)
+    for line in printout.lines(style):
+        print_line(line, printout.hang)
+    for line in printout.table(style):
+        print(line)
+    sys.stdout.flush()
+    if totals:
+        print_message(totals)
     return code
 
 

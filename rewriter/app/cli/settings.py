@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from rewriter.app.batch.work import Job, Work
-from rewriter.app.cli.output import answer_json, print_line, print_message, tracked, wants_color
+from rewriter.app.cli.output import answer, print_message, tracked, wants_color
 from rewriter.app.configuration import SETTINGS, Configuration, Suppression, Value, files_at, named, nearest, rule_paths
 from rewriter.app.style import clean
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.diagnostics import SourceText, render_all
 from rewriter.core.language.rule_files import find_rule_files
 from rewriter.core.language.rules import Rule, RuleSet, targets_meant
-from rewriter.core.record import as_dict, replace
+from rewriter.core.record import replace
 from rewriter.rule_tools.load_rules import load_rules
 from rewriter.rule_tools.load_rules import read_rules as rules_as_written
 
@@ -200,14 +200,12 @@ def settle(args: argparse.Namespace) -> bool:
 
 
 def _show(args: argparse.Namespace) -> None:
+    from rewriter.app.report.printout import Printout
+
     found: Configuration = args.configuration
     path = None if found.path is None else str(found.path)
     settings = {name: Value(getattr(args, name.replace("-", "_")), origin) for name, origin in args.origins.items()}
-    if getattr(args, "format", "text") == "json":
-        tables = {"settings": settings, "per-path": found.per_path, "suppress": found.suppress}
-        answer_json(args, {"configuration": path, **as_dict(tables)})
-        return
-    print_line(f"configuration: {clean(path or 'none')}")
+    tables = {"settings": settings, "per-path": found.per_path, "suppress": found.suppress}
     rows = [(f"{name} = {_shown(value.value, name)}", value.origin) for name, value in settings.items()]
     for table in found.per_path:
         rows.append((f"for {', '.join(table.path)}:", table.origin))
@@ -217,8 +215,8 @@ def _show(args: argparse.Namespace) -> None:
         models = f" in {', '.join(one.path)}" if one.path else ""
         rows.append((f"suppress {one.rule}{where}{models}: {one.reason}", one.origin))
     width = min(max(len(clean(left)) for left, _ in rows), 60)
-    for left, right in rows:
-        print_line(f"{clean(left).ljust(width)}  {clean(right)}", hang=width + 2)
+    lines = [f"configuration: {clean(path or 'none')}", *(f"{clean(one).ljust(width)}  {clean(other)}" for one, other in rows)]
+    answer(args, Printout(lambda: {"configuration": path, **tables}, lambda style: lines, hang=width + 2))
 
 
 def _shown(value: Any, name: str = "") -> str:

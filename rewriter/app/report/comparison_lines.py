@@ -11,6 +11,7 @@ from typing import Any
 from rewriter.app.report.printout import Printout
 from rewriter.app.style import Style, clean
 from rewriter.core.errors import counted
+from rewriter.core.record import as_dict
 from rewriter.trust.difference import Difference
 from rewriter.trust.proof.layer_comparison import Comparison, First, LayerDifference, Maker
 
@@ -142,19 +143,7 @@ def _layers_object(before: str, after: str, result: Comparison) -> dict[str, Any
 
 
 def _layer(layer: LayerDifference) -> dict[str, Any]:
-    return {
-        "first": layer.pair.first,
-        "second": layer.pair.second,
-        "maker": _maker(layer.pair.maker),
-        "other_maker": _maker(layer.pair.other_maker),
-        "shape": layer.shape,
-        "largest": layer.largest,
-        "message": layer.message,
-    }
-
-
-def _maker(maker: Maker) -> dict[str, str]:
-    return {"node": maker.name, "operator": maker.operator}
+    return {**as_dict(layer.pair), **{name: value for name, value in as_dict(layer).items() if name != "pair"}}
 
 
 def _layers_lines(before: str, after: str, result: Comparison, style: Style) -> Iterator[str]:
@@ -210,4 +199,4 @@ def _first(first: First, style: Style) -> Iterator[str]:
 
 def _tensor_text(tensor: str, maker: Maker) -> str:
     shown = f"{clean(tensor)}, made by {clean(maker.operator)}"
-    return shown if maker.name == tensor else f"{shown} ({clean(maker.name)})"
+    return shown if maker.node == tensor else f"{shown} ({clean(maker.node)})"

@@ -19,7 +19,7 @@ from rewriter.app.report.document import (
     rolled_place,
 )
 from rewriter.app.style import Style, clean
-from rewriter.core.errors import counted
+from rewriter.core.errors import counted, listed
 from rewriter.core.log import RUN, RUN_FAILURE, STAGES, Blocked, Log, Profile
 from rewriter.core.record import replace
 
@@ -119,8 +119,7 @@ def _found_lines(log: Log, style: Style, *, changes: bool) -> Iterator[str]:
         where = places[0] if len(places) == 1 else f"at {len(places)} places"
         yield f"  {style.paint('cyan', code)} {where}: {clean(first.title)}"
         if len(places) > 1:
-            more = f" and {len(places) - SHOWN} more" if len(places) > SHOWN else ""
-            yield f"      {', '.join(places[:SHOWN])}{more}"
+            yield f"      {listed(places, SHOWN)}"
         lines = [*change_lines(first.changes)] if changes and not first.omitted else []
         if len(lines) <= SMALL and all(len(line) <= NARROW for line in lines):
             colors = {"-": "red", "+": "green"}

@@ -175,6 +175,11 @@ def node_name(node: gs.Node) -> str:
     return str(node.name or next((tensor.name for tensor in node.outputs if tensor.name), node.op))
 
 
+def message_name(node: onnx.NodeProto) -> str:
+    """The same for the message of a node; "" if it has no outputs either."""
+    return text(node.name) or next(filter(None, map(text, node.output)), "")
+
+
 SHOWN_ELEMENTS = 16  # elements of a constant that are shown; larger ones by hash
 
 

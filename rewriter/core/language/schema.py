@@ -31,6 +31,8 @@ _NAMES = (
 
 DTYPES: Mapping[str, int] = MappingProxyType({name: number for number, name in enumerate(_NAMES, 1)})
 DTYPE_NAMES: Mapping[int, str] = MappingProxyType({number: name for name, number in DTYPES.items()})
+FLOATS = frozenset(DTYPES[name] for name in ("float", "double", "float16", "bfloat16"))
+"""The element types of floating-point numbers of more than one byte."""
 
 
 Value = bool | int | float | str | list[int] | list[float] | list[str] | None

@@ -66,6 +66,13 @@ def reference(tensor: onnx.TensorProto) -> Reference:
     return Reference(location, numbers["offset"] or 0, numbers["length"])
 
 
+def refer(tensor: onnx.TensorProto, **entries: object) -> None:
+    """Makes a tensor refer to data in another file, by the entries `location`, `offset` and `length`, and perhaps others."""
+    tensor.data_location = tensor.EXTERNAL
+    for key, value in entries.items():
+        tensor.external_data.add(key=key, value=str(value))
+
+
 def read(tensor: onnx.TensorProto, size: int, folder: Path | None) -> bytes:
     """The `size` bytes of an external tensor.
 
@@ -161,6 +168,11 @@ def tensors_of(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     yield from tensors_in(graphs, attributes)
 
 
+def references(model: onnx.ModelProto) -> Iterator[Reference]:
+    """The places of all data of a model in other files. Raises RewriterError as `reference` does."""
+    return (reference(tensor) for tensor in tensors_of(model) if is_external(tensor))
+
+
 def tensors_in(graphs: list[onnx.GraphProto], attributes: list[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
     """The same for some graphs and attributes; the lists are used up."""
     while graphs or attributes:
@@ -209,8 +221,7 @@ def copy_data_files(model: onnx.ModelProto, source: Path, target: Path, force: b
     """
     if os.path.realpath(source) == os.path.realpath(target):
         return
-    found = [tensor for tensor in tensors_of(model) if is_external(tensor)]
-    for location in dict.fromkeys(reference(tensor).location for tensor in found):
+    for location in dict.fromkeys(place.location for place in references(model)):
         if os.path.exists(resolve(source, location)):
             _copy(source, target, location, force)
 

@@ -680,9 +680,6 @@ def outline(data: bytes) -> Outline:
         if found is not None and not external_data.is_external(tensor):
             location = f"left-out-weights-{found.file.number}"
             files[location] = max(files.get(location, 0), found.offset + found.length)
-            place: Mapping[str, Any] = {"location": location, "offset": found.offset, "length": found.length}
             tensor.DiscardUnknownFields()
-            tensor.data_location = onnx.TensorProto.EXTERNAL
-            for key, value in place.items():
-                tensor.external_data.add(key=key, value=str(value))
+            external_data.refer(tensor, location=location, offset=found.offset, length=found.length)
     return Outline(message.SerializeToString(deterministic=True), files)

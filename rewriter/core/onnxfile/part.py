@@ -11,8 +11,8 @@ than a machine holds. So the nodes are counted first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import onnx
 
@@ -257,7 +257,7 @@ MOST = 100_000
 
 TOLD = f"the functions of the model expand to more than {MOST:,} nodes"
 
-Key = tuple[str, str]  # domain and name
+Key = TypeVar("Key", bound=Hashable)  # of a function and of an operator that may be one: domain and name
 
 
 def expands_too_much(model: onnx.ModelProto) -> bool:
@@ -295,7 +295,7 @@ def _measure(first: Key, bodies: Mapping[Key, Iterable[Key]], sizes: dict[Key, f
         waiting.extend(dict.fromkeys(missing))
 
 
-def _operators(nodes: Iterable[onnx.NodeProto]) -> Iterator[Key]:
+def _operators(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str]]:
     """The operators of nodes and of the nodes in their bodies."""
     for graph in (nodes, *(body.node for body in bodies(nodes))):
         yield from ((node.domain, node.op_type) for node in graph)

@@ -16,6 +16,7 @@ from rewriter.core.conditions.witnessed import Witnessed, node_words, tensor_wor
 from rewriter.core.engine.attempt import Attempt, Fired, Tracer
 from rewriter.core.engine.compile import CompiledRule
 from rewriter.core.engine.phases import Recorder, changes_nothing
+from rewriter.core.errors import listed
 from rewriter.core.graph.model_text import node_name
 from rewriter.core.graph.objects import operator_key
 from rewriter.core.graph.values import used_count
@@ -349,8 +350,7 @@ def _names(tensors: Sequence[gs.Tensor]) -> str:
 def read_by(context: Context, tensor: gs.Tensor) -> str:
     """`is read by Relu 'a', Add 'b' and is an output`."""
     users = context.index.uses(tensor)
-    listed = ", ".join(node_words(node) for node in users[:4]) + (f" and {len(users) - 4} more" if len(users) > 4 else "")
-    parts = [f"is read by {listed}"] if users else []
+    parts = [f"is read by {listed(list(map(node_words, users)), 4)}"] if users else []
     if context.index.output_of(tensor):
         parts.append("is an output of the graph")
     return " and ".join(parts) or "is not read"
@@ -513,8 +513,7 @@ class Explainer(Tracer):
             if next(interface_matches(shortened, self._context, self._compiled.parameter_values), None) is None:
                 graph = self._context.index.graph
                 tensors = graph.inputs if item.side == "input" else graph.outputs
-                found = ", ".join(self._declared(tensor) for tensor in tensors[:4]) or f"no {item.side}"
-                found += f" and {len(tensors) - 4} more" if len(tensors) > 4 else ""
+                found = listed(list(map(self._declared, tensors)), 4) or f"no {item.side}"
                 question, line = f"`{self._rule.words(item.span)}`", self._rule.line(item.span)
                 return FirstNo("pattern", "interface", _depth("pattern", number, 0), question, found, line)
         return FirstNo("pattern", "interface", _depth("pattern", 0, 0), "a match", "none", self._rule.line(match.span))

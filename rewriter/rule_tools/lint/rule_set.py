@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import Any
 
+from rewriter.core.errors import listed
 from rewriter.core.language import ast
 from rewriter.core.language.ast import canonical, rebuild
 from rewriter.core.language.claims import Claim, alternatives, consistent, fold, normal, replace_parts
@@ -207,14 +208,14 @@ def _alone(circle: Circle) -> Diagnostic:
 def _round(circle: Circle) -> Diagnostic:
     rules = list({one.rule.code: one.rule for one in circle.subjects}.values())
     code, verb = ("E408", "undo") if circle.certain else ("W408", "may undo")
-    shown = [rule.code for rule in rules[:_SHOWN]]
-    more = f" and {len(rules) - _SHOWN} more" if len(rules) > _SHOWN else ""
-    notes = (f"{', then '.join(shown)}{more}, then {shown[0]} again; no count of nodes falls on the way",)
+    codes = [rule.code for rule in rules]
+    notes = (f"{listed(codes, _SHOWN, ', then ')}, then {codes[0]} again; no count of nodes falls on the way",)
     helps = ("drop one of them, put them in different sets, or let a condition of one exclude what another makes",)
     related = tuple(Related(rule.path, _effect(rule), f"makes work for {following.code}") for rule, following in zip(
         rules[1:_SHOWN], [*rules[2:], rules[0]], strict=False))  # fmt: skip
     label = f"makes work for {rules[1].code}"
-    return _report(code, f"{' and '.join(shown)} {verb} each other", rules[0], _effect(rules[0]), label, notes, helps, related)
+    message = f"{' and '.join(codes[:_SHOWN])} {verb} each other"
+    return _report(code, message, rules[0], _effect(rules[0]), label, notes, helps, related)
 
 
 # --- Evidence without a test --------------------------------------------------------------------------------------------------

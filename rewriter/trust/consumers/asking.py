@@ -19,7 +19,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import load
 from rewriter.core.isolation.budget import current
 from rewriter.core.isolation.child import Crash, NoAnswer, run_program
-from rewriter.core.onnxfile.external_data import is_external, tensors_of
+from rewriter.core.onnxfile.external_data import references
 from rewriter.core.onnxfile.files import temporary_folder
 from rewriter.core.onnxfile.part import free_inputs
 from rewriter.trust.consumers.consumer_verdict import Consumer, State, Verdict
@@ -76,15 +76,11 @@ def ask(consumer: Consumer, path: Path, given: Mapping[str, Any] | None = None) 
         RewriterError: the model cannot be read.
     """
     candidate = Candidate(load(path))
-    names = [info.name for info in free_inputs(candidate.proto.graph)]
     outputs = [info.name for info in candidate.proto.graph.output]
     runs = list(_runs(candidate)) if given is None else [(dict(given), dict(given))]
     with temporary_folder() as folder:
-        for number, (feed, _) in enumerate(runs):
-            np.savez(folder / f"inputs_{number}.npz", **{f"in_{place}": feed[name] for place, name in enumerate(names)})
-        request = {"model": str(path.absolute()), "inputs": names, "outputs": outputs, "feeds": len(runs)}
         try:
-            answer, words = _answer(consumer, folder, request)
+            answer, words = _answer_on(consumer, folder, path.absolute(), candidate.proto, [feed for feed, _ in runs])
         except NoAnswer as error:
             where = "while it runs the model" if "ran" in _read(folder) else "while it reads the model"
             state: State = "ends" if isinstance(error, Crash) else "silent"
@@ -93,8 +89,7 @@ def ask(consumer: Consumer, path: Path, given: Mapping[str, Any] | None = None) 
         if "rejected" in answer:
             return Verdict(consumer.version, "rejects", _reason(answer["rejected"], words))
         for number in range(answer.get("ran", 0)):
-            with np.load(folder / f"outputs_{number}.npz", allow_pickle=False) as found:
-                values = [found[f"out_{place}"] for place in range(len(found.files))]
+            values = _outputs(folder, number)
             if why := _difference([runs[number][1][name] for name in outputs], values, outputs, answer):
                 return Verdict(consumer.version, "differs", why)
         if "fails" in answer:
@@ -110,7 +105,7 @@ class ConsumerSession:
     """
 
     def __init__(self, consumer: Consumer, model: onnx.ModelProto) -> None:
-        if any(map(is_external, tensors_of(model))):
+        if any(True for _ in references(model)):
             raise RewriterError(f"models with external data do not run in {consumer.version} here; use `check --ask`")
         self._consumer = consumer
         self._model = model
@@ -121,22 +116,35 @@ class ConsumerSession:
         Raises:
             CannotRun: the consumer rejects the model, fails or does not answer.
         """
-        inputs = [info.name for info in free_inputs(self._model.graph)]
         outputs = [info.name for info in self._model.graph.output]
         with temporary_folder() as folder:
             path = folder / "model.onnx"
             path.write_bytes(self._model.SerializeToString())
-            np.savez(folder / "inputs_0.npz", **{f"in_{place}": feed[name] for place, name in enumerate(inputs)})
             try:
-                answer, words = _answer(
-                    self._consumer, folder, {"model": str(path), "inputs": inputs, "outputs": outputs, "feeds": 1}
-                )
+                answer, words = _answer_on(self._consumer, folder, path, self._model, [feed])
             except NoAnswer as error:
                 raise CannotRun(error.sentence(self._consumer.version)) from error
             if (said := answer.get("rejected", answer.get("fails"))) is not None:
                 raise CannotRun(f"{self._consumer.version}: {_reason(said, words)}")
-            with np.load(folder / "outputs_0.npz", allow_pickle=False) as found:
-                return [found[f"out_{outputs.index(name)}"] for name in names]
+            values = _outputs(folder, 0)
+            return [values[outputs.index(name)] for name in names]
+
+
+def _answer_on(
+    consumer: Consumer, folder: Path, path: Path, model: onnx.ModelProto, feeds: Sequence[Mapping[str, Any]]
+) -> tuple[dict[str, Any], str]:
+    """The answer of the worker on a model, which runs on these inputs, and what was printed. Raises NoAnswer."""
+    names = [info.name for info in free_inputs(model.graph)]
+    for number, feed in enumerate(feeds):
+        np.savez(folder / f"inputs_{number}.npz", **{f"in_{place}": feed[name] for place, name in enumerate(names)})
+    outputs = [info.name for info in model.graph.output]
+    return _answer(consumer, folder, {"model": str(path), "inputs": names, "outputs": outputs, "feeds": len(feeds)})
+
+
+def _outputs(folder: Path, number: int) -> list[Any]:
+    """The outputs of a run, which the worker left."""
+    with np.load(folder / f"outputs_{number}.npz", allow_pickle=False) as found:
+        return [found[f"out_{place}"] for place in range(len(found.files))]
 
 
 def _answer(consumer: Consumer, folder: Path, request: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

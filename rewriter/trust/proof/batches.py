@@ -15,9 +15,10 @@ import onnx
 from rewriter.core.errors import RewriterError
 from rewriter.core.log import Verification
 from rewriter.core.onnxfile.part import free_inputs
+from rewriter.core.record import replace
 from rewriter.trust.proof.guard import Culprit, Replay, ReplayedRun, Variation, Verify, state_after, stretches
 from rewriter.trust.proof.model_inputs import Feed, random_feeds
-from rewriter.trust.proof.output_agreement import Bound, coarsest_eps, differences
+from rewriter.trust.proof.output_agreement import Bound, coarsest_eps, compare
 from rewriter.trust.proof.validity import Candidate, CannotRun, ModelRun, Outputs, runtimes
 
 BOUND = Bound(ulps=64, rtol=1e-4, atol=1e-6)
@@ -85,10 +86,10 @@ def batch_difference(before: Candidate, after: Candidate) -> str | None:
     run = ModelRun(before, runtime)
     feeds = next(random_feeds(before.proto))
     halves = [run(feed) for feed in feeds[:2]]
-    if any(d.message for d in differences(halves[0], run(feeds[0]), BOUND)):
+    if compare(halves[0], run(feeds[0]), BOUND)[0] is not None:
         return None  # it draws random numbers
     eps = max(coarsest_eps(before.proto), coarsest_eps(after.proto))
-    bound = Bound(BOUND.ulps, BOUND.rtol, BOUND.atol, eps)
+    bound = replace(BOUND, eps=eps)
     try:
         whole = ModelRun(after, runtime)(_stacked(feeds, named))
     except CannotRun as error:
@@ -119,4 +120,5 @@ def _doubled(half: tuple[int, ...], whole: tuple[int, ...], axis: int) -> bool:
 
 
 def _first(name: str, wanted: Any, found: Any, bound: Bound) -> str:
-    return next(differences({name: wanted}, {name: found}, bound)).message
+    off, _ = compare({name: wanted}, {name: found}, bound)
+    return off.message if off else ""

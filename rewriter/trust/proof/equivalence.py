@@ -9,12 +9,9 @@ against outputs that the framework computed. Only then do the findings say so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
-
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, counted
 from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Firing, Verification
 from rewriter.core.record import record, replace
@@ -29,7 +26,7 @@ from rewriter.trust.proof.output_agreement import (
     coarsest_eps,
     differences,
 )
-from rewriter.trust.proof.validity import Candidate, CannotRun, GaveUp, ModelRun, Outputs, runtime_version, runtimes
+from rewriter.trust.proof.validity import Candidate, CannotRun, GaveUp, ModelRun, Outputs, runtime_version, runtimes, size_of
 
 # A model that runs, with its inputs and outputs: other states of the model are compared with these outputs.
 
@@ -167,16 +164,7 @@ def _answer(run: ModelRun, feeds: FeedSet, refusals: list[CannotRun]) -> RunAnsw
 
 
 def _is_small(candidate: Candidate, answer: RunAnswer) -> bool:
-    arrays = _arrays([*answer.feed.values(), *answer.outputs.values()])
-    return candidate.size() <= MOST_BYTES_FOR_ALL and sum(array.nbytes for array in arrays) <= MOST_BYTES_FOR_ALL
-
-
-def _arrays(values: list[Any]) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, list | tuple):
-            yield from _arrays(list(value))
-        elif isinstance(value, np.ndarray):
-            yield value
+    return candidate.size() <= MOST_BYTES_FOR_ALL and size_of([answer.feed, answer.outputs]) <= MOST_BYTES_FOR_ALL
 
 
 class Verifier:
@@ -246,14 +234,14 @@ class _NumberComparison:
             return None
 
         def ask(number: int) -> str:
-            return _difference_text(baseline.against(self._state(number), self._verifier.bound(firings[start:number])))
+            return str(baseline.against(self._state(number), self._verifier.bound(firings[start:number])))
 
         difference = baseline.against(self._state(end), self._verifier.bound(firings[start:end]))
         if difference.message and not difference.output and baseline.refused:
             found.findings += (f"not verified: {codes}, since the result does not run ({difference.message})",)
             return None
         if difference.message:
-            number, reason = first_bad(start, end, _difference_text(difference), ask)
+            number, reason = first_bad(start, end, str(difference), ask)
             return Culprit(firings[number - 1], reason)
         self._take(baseline)
         found.largest = max(found.largest or 0.0, difference.largest)
@@ -335,12 +323,12 @@ class _NumberComparison:
 
     @property
     def _ran(self) -> str:
-        return f"{_number(self._found.inputs, 'set')} of inputs, {self._found.runtime}"
+        return f"{counted(self._found.inputs, 'set')} of inputs, {self._found.runtime}"
 
     def _summary(self) -> Verification:
         found = self._found
         if found.verified:
-            outputs, agree = _number(found.outputs, "output"), "agrees" if found.outputs == 1 else "agree"
+            outputs, agree = counted(found.outputs, "output"), "agrees" if found.outputs == 1 else "agree"
             how = f"within {found.largest:.2g} on ordinary inputs, and as promised" if found.largest else "exactly"
             codes = _codes([firing for firing in self._firings if firing.number in found.verified])
             found.findings += (f"verified: {codes}: {outputs} {agree} {how} on {self._ran}",)
@@ -359,15 +347,5 @@ class _NumberComparison:
         return found
 
 
-def _difference_text(difference: OutputDifference) -> str:
-    if not difference.message:
-        return ""
-    return f"output {difference.output!r} {difference.message}" if difference.output else difference.message
-
-
 def _codes(firings: Sequence[Firing]) -> str:
     return ", ".join(sorted({firing.rule for firing in firings}))
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -19,6 +19,7 @@ import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import count, islice
@@ -566,10 +567,8 @@ def has_kernel(model: onnx.ModelProto) -> bool | None:
 
 def _of_any_rank(model: onnx.ModelProto) -> onnx.ModelProto:
     """The same model with inputs of unknown rank and an axis that all ranks have."""
-    import onnx
 
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     for attribute in copy.graph.node[0].attribute:
         if attribute.name == "axis":
             attribute.i = 0

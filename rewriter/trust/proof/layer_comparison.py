@@ -16,6 +16,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import load
+from rewriter.core.graph.model_text import message_name
 from rewriter.core.graph.tidy import fix_shapes
 from rewriter.core.isolation.child import NoAnswer, TooSlow
 from rewriter.core.onnxfile import external_data
@@ -30,7 +31,7 @@ from rewriter.trust.proof.guard import first_bad
 from rewriter.trust.proof.judges import PLAIN, SESSION, Session
 from rewriter.trust.proof.model_inputs import LARGE, LIMITS, Feed, FeedSet, feed_sets, recorded_feed
 from rewriter.trust.proof.output_agreement import Bound, coarsest_eps, differences
-from rewriter.trust.proof.validity import CannotRun, Outputs, Ready, Runs, runtime_version, runtimes
+from rewriter.trust.proof.validity import CannotRun, Outputs, Ready, Runs, runtime_version, runtimes, size_of
 
 Feeds = tuple[Feed, Feed]
 """The inputs of each of the two models."""
@@ -40,7 +41,7 @@ Feeds = tuple[Feed, Feed]
 class Maker:
     """The node that makes a tensor: its name (without one, the name of its first output) and its operator."""
 
-    name: str
+    node: str
     operator: str
 
 
@@ -157,10 +158,9 @@ class Half:
         self._parts = Whole(model)
         self._lost: set[str] = set()
         self._whole: Runs | None = None  # the session of the model as a whole
-        for tensor in external_data.tensors_of(model):
-            if external_data.is_external(tensor):
-                with external_data.opened(self.folder, external_data.reference(tensor).location):
-                    pass
+        for place in external_data.references(model):
+            with external_data.opened(self.folder, place.location):
+                pass
 
     def feed(self, values: Feed) -> Feed:
         """Another model's inputs as the inputs of this one: matched by name, and the rest by position if types agree.
@@ -226,7 +226,7 @@ class Half:
                 break
             number, why = self._first_refused(alive, feed, refused)
             node = self._parts.nodes[number]
-            self.blocked.append(RefusedNode(node.name or next(filter(None, node.output), ""), node.op_type, why))
+            self.blocked.append(RefusedNode(message_name(node), node.op_type, why))
             gone = self._parts.behind(number)
             self._lose(gone)
             alive = [number for number in alive if number not in gone]
@@ -379,7 +379,7 @@ class Search:
             yield from self._compared(chunk[:middle])
             yield from self._compared(chunk[middle:])
             return
-        self.peak_bytes = max(self.peak_bytes, sum(_size(value) for side in values for value in side.values()))
+        self.peak_bytes = max(self.peak_bytes, sum(map(size_of, values)))
         for pair in chunk:
             yield compared(pair, values[0], values[1], self._bound)
 
@@ -390,14 +390,6 @@ def compared(pair: TensorPair, one: Mapping[str, Any], other: Mapping[str, Any],
     found = next(differences({pair.first: value}, {pair.first: other[pair.second]}, bound))
     shape = f"{value.dtype}[{','.join(map(str, value.shape))}]" if isinstance(value, np.ndarray) else ""
     return LayerDifference(pair, shape, found.largest, found.message)
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, np.ndarray):
-        return int(value.nbytes)
-    if isinstance(value, Mapping):
-        return sum(map(_size, value.values()))
-    return sum(map(_size, value)) if isinstance(value, list | tuple) else 8
 
 
 # How many bytes each tensor of a model will take, estimated before the run, which has a memory budget.
@@ -594,7 +586,7 @@ def _walk(found: Comparison, halves: tuple[Half, Half], feeds: Feeds, memory: in
 
 def _at(layer: LayerDifference, one: Half, other: Half) -> Iterator[Difference]:
     """Differences between the nodes that make the two tensors: attributes, operands, constants that they read."""
-    maker = layer.pair.maker.name
+    maker = layer.pair.maker.node
     read = {name for node in one.model.graph.node if layer.pair.first in node.output for name in node.input}
     try:
         all_of_them = list(compare(one.model, other.model, one.folder, other.folder))
@@ -603,7 +595,7 @@ def _at(layer: LayerDifference, one: Half, other: Half) -> Iterator[Difference]:
     for difference in all_of_them:
         if difference.place != "main" and not difference.place.startswith(f"{maker}."):
             continue
-        named = {maker, layer.pair.other_maker.name, layer.pair.first, layer.pair.second}
+        named = {maker, layer.pair.other_maker.node, layer.pair.first, layer.pair.second}
         if difference.name in named or (difference.kind == "constant" and difference.name.split(" -> ")[0] in read):
             yield difference
 
@@ -651,4 +643,4 @@ def _found(one: Side, other: Side, pairing: Pairing) -> Iterator[tuple[int, tupl
 
 def _maker(side: Side, tensor: str) -> Maker:
     node = side.nodes[side.makers[tensor][0]]
-    return Maker(text(node.name) or next(filter(None, map(text, node.output)), ""), text(node.op_type))
+    return Maker(message_name(node), text(node.op_type))

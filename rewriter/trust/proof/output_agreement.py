@@ -1,8 +1,9 @@
-"""Whether two models agree: outputs of whole models compared.
+"""Whether two models agree: their outputs compared.
 
 A difference counts relative to the largest finite number of the same output, not to the value at its own place: behind the
-first layers a value near zero is the rest of two large numbers, and its relative error means nothing. NaN agrees with NaN at
-the same place and with nothing else; infinity agrees with infinity of the same sign; 0 agrees with -0.
+first layers a value near zero is the rest of two large numbers, and its relative error means nothing. In a random model of a
+few nodes, which verifies a rule, each element counts by itself. NaN agrees with NaN at the same place and with nothing else;
+infinity agrees with infinity of the same sign; 0 agrees with -0.
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ class Bound:
     float16, and ONNX Runtime rounds to float16 between some nodes and not between others. `approximate` is a bound of rules of
     kind approx, and `finite` compares only the places where the outputs before are finite and below 1e30. With
     `loose` types and shapes may differ: some consumers have but one type, or no scalars.
+
+    With `each`, `ulps` are the numbers of the type that may lie between two elements. With `rtol` or `atol` the largest number
+    counts here too, no `rtol` requires more than 16 units in its last place, and a NaN must not become a number.
     """
 
     ulps: float = 0.0
@@ -55,6 +59,7 @@ class Bound:
     approximate: bool = False
     finite: bool = False
     loose: bool = False
+    each: bool = False
 
 
 @record(frozen=True, slots=True)
@@ -62,14 +67,18 @@ class OutputDifference:
     """How an output of one model differs from the same output of another.
 
     Attributes:
-        output: its name.
-        largest: the largest absolute difference; infinite if it is not a number.
+        output: its name; "" if a model does not run.
+        largest: the largest absolute difference; infinite if it is not a number. With `Bound.each`, in the units of the bound.
         message: the difference that exceeds the bound, "" if none does.
     """
 
     output: str
     largest: float
     message: str = ""
+
+    def __str__(self) -> str:
+        """The message with the name of the output."""
+        return f"output {self.output!r} {self.message}" if self.output and self.message else self.message
 
 
 def bound_of(rules: Iterable[Rule]) -> Bound:
@@ -101,6 +110,16 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any], bound: Boun
         yield _whole(name, old, after[name], bound)
 
 
+def compare(before: Mapping[str, Any], after: Mapping[str, Any], bound: Bound) -> tuple[OutputDifference | None, float]:
+    """The first output that differs beyond the bound, or None; and the largest difference of the outputs before it."""
+    largest = 0.0
+    for found in differences(before, after, bound):
+        if found.message:
+            return found, largest
+        largest = max(largest, found.largest)
+    return None, largest
+
+
 def _whole(name: str, old: Any, new: Any, bound: Bound) -> OutputDifference:
     first, second = list(_leaves(old)), list(_leaves(new))
     if len(first) != len(second):
@@ -128,13 +147,17 @@ def _arrays(name: str, old: np.ndarray[Any, Any], new: np.ndarray[Any, Any], bou
     if old.dtype != new.dtype or old.shape != new.shape:
         kinds = (f"{array.dtype}{list(array.shape)}" for array in (new, old))
         return OutputDifference(name, np.inf, f"{OTHER_TENSOR} {' instead of '.join(kinds)}")
-    if old.dtype.kind in "OUSbiu":
+    if old.dtype.kind in "OUSbiu" or (bound.each and old.dtype.kind not in "fV"):
         steps = bound.atol if old.dtype.kind in "iu" and bound.atol >= 1 else 0.0
-        apart = np.abs(old.astype(np.float64) - new.astype(np.float64)) > steps if steps else old != new
+        apart = np.abs(old.astype(np.float64) - new.astype(np.float64)) > steps if steps else np.asarray(old != new)
         wrong = int(np.count_nonzero(apart))
-        return (
-            OutputDifference(name, np.inf, f"differs in {wrong} of {old.size} places") if wrong else OutputDifference(name, 0.0)
-        )
+        if not wrong:
+            return OutputDifference(name, 0.0)
+        text = _where(old, new, apart) if bound.each else f"differs in {wrong} of {old.size} places"
+        return OutputDifference(name, np.inf, text)
+    if bound.each:
+        text, error = (_near if bound.rtol or bound.atol else _ulps)(old, new, bound)
+        return OutputDifference(name, np.inf if text else error, text)
     wide = np.complex128 if old.dtype.kind == "c" else np.float64
     eps = _eps(old.dtype)
     old, new = old.astype(wide), new.astype(wide)
@@ -222,7 +245,7 @@ class FrameworkOutputs:
         except CannotRun as error:
             return str(error)
         found = {name: _as(outputs[name], array) for name, array in wanted.items()}
-        return next((f"output {d.output!r} {d.message}" for d in differences(wanted, found, BOUND) if d.message), "")
+        return str(compare(wanted, found, BOUND)[0] or "")
 
 
 def _as(value: Any, wanted: Any) -> Any:
@@ -230,87 +253,30 @@ def _as(value: Any, wanted: Any) -> Any:
     return value.astype(wanted.dtype) if isinstance(value, np.ndarray) and value.dtype != wanted.dtype else value
 
 
-# Whether two runs agree as closely as the rule promised.
-#
-# NaN agrees with every NaN, and with nothing else; zeros of either sign agree. Element types and shapes must match.
+# Elements of the outputs of random models: each counts by itself.
 
 _INTEGERS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
-@record(frozen=True, slots=True)
-class RunBound:
-    """How far results may be off: `ulps` units in the last place, or |a - b| <= atol + rtol * |b|.
-
-    `scale` measures rtol against the largest magnitude of the tensor, since a sum that cancels has no relative precision. No
-    rtol requires more than 16 units in the last place of the element type. Integers are equal, unless atol allows whole steps.
-    """
-
-    ulps: int = ULPS
-    rtol: float = 0.0
-    atol: float = 0.0
-    scale: bool = False
-
-    def __str__(self) -> str:
-        return f"rtol={self.rtol:g}, atol={self.atol:g}" if self.rtol or self.atol else f"{self.ulps} ulp"
-
-
-@record(frozen=True, slots=True)
-class RunDifference:
-    """How the results of one output differ; `error` is the largest, in the units of the bound."""
-
-    output: str
-    text: str
-
-
-def compare(before: Mapping[str, Array], after: Mapping[str, Array], bound: RunBound) -> tuple[RunDifference | None, float]:
-    """The first output that differs beyond the bound, or None; and the largest error within it (ulps, or relative)."""
-    worst = 0.0
-    for name, wanted in before.items():
-        if name not in after:
-            return RunDifference(name, "is not computed any more"), worst
-        text, error = difference(np.asarray(wanted), np.asarray(after[name]), bound)
-        if text:
-            return RunDifference(name, text), worst
-        worst = max(worst, error)
-    return None, worst
-
-
-def difference(wanted: Array, found: Array, bound: RunBound) -> tuple[str, float]:
-    """The fault of `found`, "" if it has none; and the largest error."""
-    if wanted.dtype != found.dtype:
-        return f"has the element type {found.dtype} instead of {wanted.dtype}", 0.0
-    if wanted.shape != found.shape:
-        return f"has the shape {list(found.shape)} instead of {list(wanted.shape)}", 0.0
-    if wanted.dtype.kind not in "fV" and wanted.dtype.name != "bfloat16":
-        wrong = wanted != found
-        if wanted.dtype.kind in "iu" and bound.atol >= 1 and np.any(wrong):  # a promise in whole steps
-            wrong = np.abs(wanted.astype(np.float64) - found.astype(np.float64)) > bound.atol
-        return (_where(wanted, found, wrong) if np.any(wrong) else ""), 0.0
-    if bound.rtol or bound.atol:
-        finest = 16 * {2: 2.0**-10, 4: 2.0**-23}.get(wanted.dtype.itemsize, 2.0**-52)
-        finest *= 8 if wanted.dtype.name == "bfloat16" else 1
-        return _near(wanted.astype(np.float64), found.astype(np.float64), bound, max(bound.rtol, finest))
-    return _ulps(wanted, found, bound.ulps)
-
-
-def _near(wanted: Array, found: Array, bound: RunBound, rtol: float) -> tuple[str, float]:
-    """A NaN must not become a number; values that have overflowed are not compared."""
-    finite = np.isfinite(wanted) & (np.abs(wanted) < 1e30)
+def _near(wanted: Array, found: Array, bound: Bound) -> tuple[str, float]:
+    """The fault of `found`, "" if it has none, and the largest relative error; values that have overflowed are not compared."""
+    rtol = max(bound.rtol, 16 * _eps(wanted.dtype))
+    wanted, found = wanted.astype(np.float64), found.astype(np.float64)
+    finite = np.abs(wanted) < OVERFLOWING
     with np.errstate(all="ignore"):
-        size = np.max(np.abs(wanted[finite]), initial=0.0) if bound.scale else np.abs(wanted)
-        allowed = bound.atol + rtol * size
+        size = np.max(np.abs(wanted[finite]), initial=0.0)
         off = np.abs(found - wanted)
-        wrong = (finite & ~(off <= allowed)) | (np.isnan(wanted) & np.isfinite(found))
+        wrong = (finite & ~(off <= bound.atol + rtol * size)) | (np.isnan(wanted) & np.isfinite(found))
         if np.any(wrong):
             return _where(wanted, found, wrong), 0.0
-        relative = np.where(finite & (np.abs(wanted) > 0), off / np.maximum(size, 1e-30), 0.0)
+        relative = np.where(finite & (np.abs(wanted) > 0), off / max(size, 1e-30), 0.0)
     return "", float(np.max(relative, initial=0.0))
 
 
-def _ulps(wanted: Array, found: Array, most: int) -> tuple[str, float]:
+def _ulps(wanted: Array, found: Array, bound: Bound) -> tuple[str, float]:
     nans = np.isnan(wanted.astype(np.float64)), np.isnan(found.astype(np.float64))
     off = np.where(nans[0] & nans[1], 0, _distance(wanted, found))
-    wrong = (nans[0] != nans[1]) | (off > most)
+    wrong = (nans[0] != nans[1]) | (off > bound.ulps)
     if np.any(wrong):
         return _where(wanted, found, wrong), 0.0
     return "", float(np.max(off, initial=0))

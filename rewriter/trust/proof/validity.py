@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -25,6 +26,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import Model
 from rewriter.core.isolation import child
 from rewriter.core.isolation.child import Crash, NoAnswer, TooSlow
+from rewriter.core.language.schema import FLOATS
 from rewriter.core.log import RUN_FAILURE
 from rewriter.core.onnxfile import external_data
 from rewriter.core.onnxfile.files import temporary_folder
@@ -153,12 +155,7 @@ class Candidate:
         """
         if not external_data.may_refer(self.outline.data):
             return []
-        found = [
-            external_data.reference(tensor)
-            for tensor in external_data.tensors_of(self.proto)
-            if external_data.is_external(tensor)
-        ]
-        return [reference for reference in found if reference.location not in self.outline.files]
+        return [place for place in external_data.references(self.proto) if place.location not in self.outline.files]
 
     def refusal(self, judge: str) -> str | None:
         """Why a check rejects the model; "" if the model passes, None if the check has no result."""
@@ -347,6 +344,21 @@ class GaveUp(CannotRun):
     """A run did not come to its end; to try another one would take as long."""
 
 
+@contextmanager
+def _as_cannot_run(runtime: str) -> Iterator[None]:
+    """Raises CannotRun in place of the errors of a session."""
+    try:
+        yield
+    except CannotRun:
+        raise
+    except TooSlow as error:
+        raise GaveUp(error.sentence(runtime)) from error
+    except NoAnswer as error:
+        raise CannotRun(error.sentence(runtime)) from error
+    except (RewriterError, RefusedError) as error:
+        raise CannotRun(f"{runtime}: {judges.reason(error)}") from error
+
+
 class ModelRun:
     """A model loaded in a runtime.
 
@@ -363,7 +375,7 @@ class ModelRun:
         self.runtime = runtime
         if why := candidate.too_large():
             raise CannotRun(f"{runtime}: {why}")
-        try:
+        with _as_cannot_run(runtime):
             if runtime == judges.NAME:
                 self._session = candidate.session(judge)
                 return
@@ -373,14 +385,6 @@ class ModelRun:
             if candidate.expands:
                 raise CannotRun(f"{runtime}: {candidate.expands}")
             self._session = Session(data, None, runtime)
-        except CannotRun:
-            raise
-        except TooSlow as error:
-            raise GaveUp(error.sentence(runtime)) from error
-        except NoAnswer as error:
-            raise CannotRun(error.sentence(runtime)) from error
-        except (RewriterError, RefusedError) as error:
-            raise CannotRun(f"{runtime}: {judges.reason(error)}") from error
 
     @property
     def outputs(self) -> list[str]:
@@ -394,14 +398,8 @@ class ModelRun:
             CannotRun: it fails.
             GaveUp: it takes too long.
         """
-        try:
+        with _as_cannot_run(self.runtime):
             values = self._session.run(None, feed)
-        except TooSlow as error:
-            raise GaveUp(error.sentence(self.runtime)) from error
-        except NoAnswer as error:
-            raise CannotRun(error.sentence(self.runtime)) from error
-        except RefusedError as error:
-            raise CannotRun(f"{self.runtime}: {error}") from error
         return dict(zip(self.outputs, values, strict=True))
 
 
@@ -424,8 +422,7 @@ def values_of(model: onnx.ModelProto, inputs: Mapping[str, Array], oracle: str) 
 
     names = [name for node in model.graph.node for name in node.output if name]
     listed = {info.name for info in model.graph.output}
-    wide = onnx.ModelProto()
-    wide.CopyFrom(model)
+    wide = deepcopy(model)
     wide.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in listed)
     found = answer(wide, inputs, oracle)
     if isinstance(found, Refusal):
@@ -457,7 +454,6 @@ SECONDS = 5.0
 SECONDS_OF_CHECK = 2.0
 """For all runs of a model in a check together; if they take longer, nothing is concluded."""
 
-_FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 _BY_VALUE = frozenset(("NonZero", "NonMaxSuppression", "Compress", "Unique", "If", "Loop", "OneHotEncoder"))
 """Operators that compute the shape of an output, or fail, depending on values; made-up values prove nothing for them."""
 
@@ -519,7 +515,16 @@ def small_feeds(model: onnx.ModelProto) -> Iterator[Feed]:
 
 
 def _is_small(feed: Feed) -> bool:
-    return sum(np.asarray(value).nbytes for value in feed.values()) <= MOST_BYTES_OF_INPUTS
+    return size_of(feed) <= MOST_BYTES_OF_INPUTS
+
+
+def size_of(value: Any) -> int:
+    """Bytes of an array, or of the arrays in a map or a sequence; another value counts as a number."""
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes)
+    if isinstance(value, Mapping):
+        return sum(map(size_of, value.values()))
+    return sum(map(size_of, value)) if isinstance(value, list | tuple) else 8
 
 
 def _run(candidate: Candidate, feed: Feed) -> str | None:
@@ -611,7 +616,7 @@ def _inputs_may_be_at_fault(model: onnx.ModelProto, reason: str) -> bool:
     for info in free_inputs(model.graph):
         tensor = info.type.tensor_type
         first, *others = [dim.HasField("dim_value") for dim in tensor.shape.dim] or [True]
-        if tensor.elem_type not in _FLOATS or not all(others) or (judges.is_cut(reason) and not first):
+        if tensor.elem_type not in FLOATS or not all(others) or (judges.is_cut(reason) and not first):
             return True
     every = (model.graph, *model.functions)
     return any(node.op_type in _BY_VALUE for graph in every for node in graph.node)

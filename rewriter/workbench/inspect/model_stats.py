@@ -21,7 +21,7 @@ from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.graph.objects import Graph, Node
 from rewriter.core.graph.tidy import Static, fix_shapes
-from rewriter.core.graph.values import Constant, elem_type
+from rewriter.core.graph.values import Constant, constant_array, elem_type
 from rewriter.core.language.operator_traits import of_form, pick
 from rewriter.core.onnxfile.tensors import byte_size, numpy_dtype, text
 from rewriter.core.record import field, record
@@ -307,7 +307,7 @@ def _weight(tensor: Constant, readers: Sequence[tuple[gs.Node, int]]) -> WeightS
     dtype = numpy_dtype(number)
     found = WeightStats(tensor.name, "string" if number == _STRING else str(dtype or number), tuple(tensor.shape))
     try:
-        values = np.asarray(tensor._values.load() if hasattr(tensor._values, "load") else tensor._values)
+        values = np.asarray(constant_array(tensor))
     except RewriterError as error:
         found.problem = str(error)
         return found

@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.graph.model_text import attribute_text, graphs_by_path, tensor_text, type_text
+from rewriter.core.graph.model_text import attribute_text, graphs_by_path, message_name, tensor_text, type_text
 from rewriter.core.graph.objects import rules_of
 from rewriter.core.language.schema import DTYPE_NAMES, registered_at
 from rewriter.core.onnxfile.model_file import read_model_file
@@ -91,7 +91,7 @@ def _graph(path: str, graph: Graph, opsets: dict[str, int], notes: Notes, costs:
     nodes = []
     types: dict[int, str] = {}
     for node in graph.node:
-        name = text(node.name) or next((text(output) for output in node.output if output), "")
+        name = message_name(node)
         about = [(name, ""), *(("", text(operand)) for operand in dict.fromkeys(node.input))]
         found = [
             *(note for key in about for note in notes.get(key, ())),

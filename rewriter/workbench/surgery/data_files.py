@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,7 @@ def bring_in_others(model: Model) -> int:
         if isinstance(tensor._values, LazySparse):
             proto, folder = tensor._values.proto, tensor._values.folder
             if any(map(external_data.is_external, (proto.values, proto.indices))):
-                copy = onnx.SparseTensorProto()
-                copy.CopyFrom(proto)
+                copy = deepcopy(proto)
                 count += _read((copy.values, copy.indices), folder)
                 tensor._values = LazySparse(copy, folder)
     lists = [value for value in _values(model) if isinstance(value, onnx.AttributeProto)]
@@ -270,7 +270,5 @@ def _reference(place: _Place, location: str) -> onnx.TensorProto:
     else:
         message.data_type = onnx.helper.np_dtype_to_tensor_dtype(np.asarray(values).dtype)
         message.dims.extend(np.asarray(values).shape)
-    message.data_location = onnx.TensorProto.EXTERNAL
-    for key, value in (("location", location), ("offset", place.offset), ("length", place.length)):
-        message.external_data.add(key=key, value=str(value))
+    external_data.refer(message, location=location, offset=place.offset, length=place.length)
     return message

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import onnx_graphsurgeon as gs
 
-from rewriter.core.errors import RewriterError, counted
+from rewriter.core.errors import RewriterError, counted, listed
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
@@ -152,13 +152,12 @@ def upstream(index: GraphIndex, wanted: Sequence[gs.Tensor], start_ids: set[int]
 
 
 def _not_given(missing: list[gs.Tensor], outputs: list[gs.Tensor], inputs: set[int], whole: bool) -> str:
-    names = ", ".join(repr(tensor.name) for tensor in missing[:_NAMED])
-    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+    names = listed([repr(tensor.name) for tensor in missing], _NAMED)
     if whole:
-        return f"{names}{more}: no node and no input of the model has this name; make inputs of such tensors with --auto-inputs"
+        return f"{names}: no node and no input of the model has this name; make inputs of such tensors with --auto-inputs"
     kinds = "inputs of the model" if all(id(tensor) in inputs for tensor in missing) else "needed"
     shown = ", ".join(repr(tensor.name) for tensor in outputs[:3])
-    return f"{names}{more}: {kinds} that {shown} is computed from, not among --from; name them, or use --auto-inputs"
+    return f"{names}: {kinds} that {shown} is computed from, not among --from; name them, or use --auto-inputs"
 
 
 def _free(graph: Graph, inputs: list[gs.Tensor]) -> None:

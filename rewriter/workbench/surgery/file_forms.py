@@ -332,11 +332,7 @@ def _refer(tensor: onnx.TensorProto, place: dict[str, object], field: str) -> No
     if tensor.HasField("doc_string"):
         kept.doc_string = tensor.doc_string
     kept.metadata_props.extend(tensor.metadata_props)
-    kept.data_location = onnx.TensorProto.EXTERNAL
-    for key, value in place.items():
-        kept.external_data.add(key=key, value=str(value))
-    if field != _RAW:
-        kept.external_data.add(key="field", value=field)
+    external_data.refer(kept, **place, **({} if field == _RAW else {"field": field}))
     tensor.CopyFrom(kept)
 
 

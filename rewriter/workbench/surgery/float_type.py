@@ -27,7 +27,7 @@ from rewriter.core.graph.values import Constant, Variable, constant_array
 from rewriter.core.language import schema
 from rewriter.core.language.meaning import takes, type_variables
 from rewriter.core.language.operator_traits import CASTS_BY_NUMBER, FLOAT_WITHOUT, TYPED, having, of_form, of_type
-from rewriter.core.language.schema import DTYPE_NAMES, DTYPES
+from rewriter.core.language.schema import DTYPE_NAMES, DTYPES, FLOATS
 from rewriter.core.onnxfile.tensors import gs_dtype, numpy_dtype
 from rewriter.core.record import record
 from rewriter.rule_tools.load_rules import load_rules
@@ -47,7 +47,6 @@ from rewriter.workbench.surgery.same_numbers import Step, agreement
 
 # The operands and results of a node that may have another floating-point type, according to the schema of its operator.
 
-FLOATS = frozenset(DTYPES[name] for name in ("float", "float16", "bfloat16", "double"))
 _RUNTIME = "com.microsoft"
 _HALF = frozenset(
     (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import onnx
 
 from rewriter.core.errors import RewriterError, counted
@@ -82,8 +84,7 @@ def _inside(tensor: Constant, files: DataFiles) -> onnx.TensorProto:
     """The message of a constant, with the place from which its bytes are to be copied."""
     place = files.contents(tensor)
     assert isinstance(place, Payload)
-    copy = onnx.TensorProto()
-    copy.CopyFrom(tensor._values.proto)
+    copy: onnx.TensorProto = deepcopy(tensor._values.proto)
     copy.ClearField("external_data")
     copy.ClearField("data_location")
     copy.MergeFromString(place.mark())

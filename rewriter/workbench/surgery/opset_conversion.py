@@ -18,7 +18,7 @@ from rewriter.core.conditions.context import Context, node_keeps_meaning
 from rewriter.core.conditions.evaluate import Bindings
 from rewriter.core.conditions.recorded_graph import Knowledge, least_ir_version
 from rewriter.core.engine.run import run
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, listed
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.edits import Edits
 from rewriter.core.graph.index import GraphIndex
@@ -336,8 +336,7 @@ def _shown(node: gs.Node) -> str:
 
 def _refuse(reasons: list[str]) -> None:
     if reasons:
-        more = f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
-        raise RewriterError("; ".join(reasons[:_SHOWN]) + more)
+        raise RewriterError(listed(reasons, _SHOWN, "; "))
 
 
 # `rewriter opset`: another version of ONNX's operators.
@@ -388,8 +387,7 @@ def _restamp(model: Model, before: int, version: int) -> list[str]:
     """Raises RewriterError if a node would mean something else; returns notes."""
     nodes = list(changes(model, "", before, version))
     if nodes:
-        more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
-        raise RewriterError(f"{'; '.join(nodes[:_SHOWN])}{more}. Without --restamp such nodes are converted")
+        raise RewriterError(f"{listed(nodes, _SHOWN, '; ')}. Without --restamp such nodes are converted")
     functions = [f"{f.domain}::{f.name}" for f in model.graph.functions if opset_versions(f).get("", version) != version]
     return [f"{', '.join(functions[:3])}: functions keep the versions that they import"] if functions else []
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import run
-from rewriter.core.errors import counted
+from rewriter.core.errors import counted, listed
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model, named_by_training
@@ -97,6 +97,5 @@ def prepared(source: Opened, checks: Checks | None = None) -> Surgery:
     model.metadata.setdefault(*MARK)
     notes = [f"{counted(len(log.stops), 'rule')} stopped early: {log.stops[0]}"] if log.stops else []
     if unknown:
-        more = f" and {len(unknown) - _SHOWN:,} more" if len(unknown) > _SHOWN else ""
-        notes.append(f"not quantized, since no type is known: {', '.join(unknown[:_SHOWN])}{more}")
+        notes.append(f"not quantized, since no type is known: {listed(unknown, _SHOWN)}")
     return finish(model, [source], "quantize-prep", did, notes, checks, as_in(source, model, _BOUND))

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from math import prod
 from operator import methodcaller
 from pathlib import Path
@@ -131,8 +132,7 @@ def with_length(model: onnx.ModelProto, old: int, new: int, folder: Path | None,
     Raises:
         RewriterError: a weight cannot be read.
     """
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
+    result = deepcopy(model)
     for message in _sized(result):
         if isinstance(message, onnx.TensorShapeProto.Dimension):
             if message.dim_value == old:
@@ -528,8 +528,7 @@ class Reduction:
 
 
 def _of_outputs(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
+    result = deepcopy(model)
     infos = onnx.GraphProto(output=[info for info in model.graph.output if info.name in names]).output
     result.graph.ClearField("output")
     result.graph.output.extend(infos)
@@ -538,8 +537,7 @@ def _of_outputs(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto
 
 def _without_words(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
     """The model without these fields, in any of its messages."""
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
+    result = deepcopy(model)
     clear(result, names)
     return result
 

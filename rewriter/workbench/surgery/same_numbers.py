@@ -13,7 +13,7 @@ from rewriter.core.record import field, record
 from rewriter.trust.proof import judges
 from rewriter.trust.proof.judges import PLAIN, RefusedError
 from rewriter.trust.proof.model_inputs import Feed
-from rewriter.trust.proof.output_agreement import Bound, coarsest_eps, differences
+from rewriter.trust.proof.output_agreement import Bound, coarsest_eps, compare
 from rewriter.trust.proof.validity import MOST_BYTES, SECONDS, Candidate, small_feeds
 
 ULPS = 64
@@ -91,11 +91,11 @@ def agreement(
                 continue
             refused = False
             try:
-                text = _differences(first, _run(after, {**feed, **_chosen(first, boundary_names)}), wanted, bound)
+                text = _difference(first, _run(after, {**feed, **_chosen(first, boundary_names)}), wanted, bound)
             except _Failed as failed:
                 text = f"the result does not run: {failed}"
                 refused = not isinstance(failed.__cause__, NoAnswer)
-            if text and _differences(first, _run(before, feed), wanted, bound):
+            if text and _difference(first, _run(before, feed), wanted, bound):
                 return Agreement(False, reason="the outputs of the original differ from run to run")
             return Agreement(True, text, refused=refused)
     except (RewriterError, NoAnswer, _Failed) as error:
@@ -132,6 +132,5 @@ def _chosen(values: Values, names: Sequence[str]) -> Values:
     return {name: values[name] for name in names if name in values}
 
 
-def _differences(before: Values, after: Values, wanted: Sequence[str], bound: Bound) -> str:
-    found = differences(_chosen(before, [name for name in wanted if name in after]), after, bound)
-    return next((f"output {one.output!r} {one.message}" for one in found if one.message), "")
+def _difference(before: Values, after: Values, wanted: Sequence[str], bound: Bound) -> str:
+    return str(compare(_chosen(before, [name for name in wanted if name in after]), after, bound)[0] or "")

@@ -14,7 +14,7 @@ import onnx_graphsurgeon as gs
 
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.run import run
-from rewriter.core.errors import RewriterError, counted
+from rewriter.core.errors import RewriterError, counted, listed
 from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
@@ -369,5 +369,4 @@ def _line(number: int, part: Part) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more if names else "nothing"
+    return listed(names, _SHOWN) or "nothing"

@@ -98,10 +98,8 @@ def _print_packs(args: argparse.Namespace) -> int:
     found = [(pack, len(find_rule_files([pack.folder]))) for pack in packs()]
     listed = [{"name": p.name, "from": p.distribution, "folder": str(p.folder), "files": files} for p, files in found]
     lines = [f"pack:{pack.name}  {counted(files, 'rule file')}, {pack.distribution}, {pack.folder}" for pack, files in found]
-    answer(args, Printout(lambda: {"packs": listed}, lambda style: map(clean, lines)))
-    if not found and args.format != "json":
-        print_message("no installed package has rules")
-    return 0
+    shown = Printout(lambda: {"packs": listed}, lambda style: map(clean, lines))
+    return answer(args, shown, totals="" if found else "no installed package has rules")
 
 
 def _of_exporter(rules: Sequence[Rule], name: str | None) -> Sequence[Rule]:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from rewriter.app.cli.options import LONG, RULES, Limits, OneOf, Option, command, like, limits_of
 from rewriter.app.cli.output import answer, answer_json, print_line, print_message, progress, style_of, tracked, wants_color
 from rewriter.app.style import clean
-from rewriter.core.errors import RewriterError, counted
+from rewriter.core.errors import RewriterError, counted, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from rewriter.app.style import Style
     from rewriter.core.language.rules import RuleSet
     from rewriter.trust.proof.rules.verdict import Verdict
     from rewriter.trust.rule_tests import TestResult
@@ -92,6 +93,7 @@ def watched(paths: Sequence[str] | None, work: Callable[[], int], wait: Callable
 
 def _test(args: argparse.Namespace) -> int:
     from rewriter.app.cli.settings import load
+    from rewriter.app.report.printout import Printout
     from rewriter.trust.rule_tests import inline_tests, limited_results
 
     known = load(args.rules)
@@ -99,39 +101,30 @@ def _test(args: argparse.Namespace) -> int:
     results = list(tracked(limited_results(tests, tuple(known)), len(tests), "tests", lambda result: not result.ok))
     failed = [result for result in results if not result.ok]
     untested = [rule.code for rule in known if not rule.ast.tests]
-    if args.format == "json":
-        found = [
-            {"rule": r.rule, "title": r.title, "path": r.path, "line": r.line, "ok": r.ok, "message": r.message}
-            for r in results
-        ]
-        answer_json(args, {"tests": found, "untested": untested})
-        return 1 if failed else 0
-    _tell_failures(failed)
-    sys.stdout.flush()
-    if untested:
-        more = f" and {len(untested) - MAX_UNTESTED:,} more" if len(untested) > MAX_UNTESTED else ""
-        print_message(f"without a test: {', '.join(untested[:MAX_UNTESTED])}{more}")
+    named = f"without a test: {listed(untested, MAX_UNTESTED)}\n" if untested else ""
     passed = f"{len(results) - len(failed)} passed, {len(failed)} failed"
-    print_message(f"{counted(len(results), 'test')} of {counted(len(known), 'rule')}: {passed}")
-    return 1 if failed else 0
+    totals = f"{named}{counted(len(results), 'test')} of {counted(len(known), 'rule')}: {passed}"
+    fields = ("rule", "title", "path", "line", "ok", "message")
+    shown = Printout(
+        lambda: {"tests": [{name: getattr(one, name) for name in fields} for one in results], "untested": untested},
+        lambda style: _failure_lines(failed, style),
+    )
+    return answer(args, shown, int(bool(failed)), totals)
 
 
-def _tell_failures(failed: Iterable[TestResult]) -> None:
+def _failure_lines(failed: Iterable[TestResult], style: Style) -> Iterator[str]:
     from rewriter.app.report.why_lines import miss_lines
 
-    style = style_of(sys.stdout)
     for result in failed:
-        print_line(f"{style.paint('red', 'failed')} {clean(result.path)}:{result.line}: {result.rule} {clean(result.title)}")
-        _tell_difference(result.message.splitlines())
-        for line in () if result.why is None else miss_lines(result.why, MISSES, style):
-            print_line(f"    {line}", hang=8)
+        yield f"{style.paint('red', 'failed')} {clean(result.path)}:{result.line}: {result.rule} {clean(result.title)}"
+        yield from _difference_lines(result.message.splitlines(), style)
+        yield from (f"    {line}" for line in (() if result.why is None else miss_lines(result.why, MISSES, style)))
 
 
-def _tell_difference(lines: Sequence[str]) -> None:
-    style = style_of(sys.stdout)
+def _difference_lines(lines: Sequence[str], style: Style) -> Iterator[str]:
     for line in lines:
         color = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-        print_line("    " + (style.paint(color, clean(line)) if color else clean(line)))
+        yield "    " + (style.paint(color, clean(line)) if color else clean(line))
 
 
 def _bless(args: argparse.Namespace) -> int:
@@ -142,10 +135,13 @@ def _bless(args: argparse.Namespace) -> int:
     found = list(blessings(load(args.rules)))
     blessed = [one for one in found if isinstance(one, Blessing)]
     failed = [one for one in found if not isinstance(one, Blessing)]
+    style = style_of(sys.stdout)
     for one in blessed:
         print_line(f"{clean(one.result.path)}:{one.result.line}: {one.result.rule} {clean(one.result.title)}")
-        _tell_difference(one.diff)
-    _tell_failures(failed)
+        for line in _difference_lines(one.diff, style):
+            print_line(line)
+    for line in _failure_lines(failed, style):
+        print_line(line)
     files = [] if args.dry_run else write_blessings(blessed)
     done = f"written to {counted(len(files), 'file')}" if files else "not written" if blessed else "to bless"
     print_message(f"{counted(len(blessed), 'expected model')} {done}; {counted(len(failed), 'other failure')}")
@@ -329,10 +325,9 @@ def _show_locked(args: argparse.Namespace, known: dict[str, Verdict], missing: l
 
     again = " ".join(["rewriter verify --update-lock", *map(clean, args.rules)])
     lines = [f"{code} is new or changed since it was verified; run: {again}" for code in missing]
-    answer(args, Printout(lambda: {"locked": sorted(known), "changed": missing}, lambda style: lines))
-    if args.format != "json":
-        print_message(f"{counted(len(known), 'rule')} verified, {len(missing)} new or changed")
-    return 1 if missing else 0
+    totals = f"{counted(len(known), 'rule')} verified, {len(missing)} new or changed"
+    shown = Printout(lambda: {"locked": sorted(known), "changed": missing}, lambda style: lines)
+    return answer(args, shown, int(bool(missing)), totals)
 
 
 def _show(args: argparse.Namespace, verdicts: list[Verdict], rules: RuleSet) -> int:
@@ -343,14 +338,10 @@ def _show(args: argparse.Namespace, verdicts: list[Verdict], rules: RuleSet) -> 
         lambda: {"rules": [verdict_object(verdict) for verdict in verdicts]},
         lambda style: (line for one in verdicts for line in verdict_lines(one, rules.get(one.rule), style)),
     )
-    code = answer(args, shown, code=1 if any(not verdict.acceptable for verdict in verdicts) else 0)
-    if args.format == "json":
-        return code
-    sys.stdout.flush()
     counts = {
         status: sum(verdict.status == status for verdict in verdicts) for status in ("tested", "counterexample", "unverified")
     }
     locked = sum(verdict.locked for verdict in verdicts)
     totals = ", ".join(f"{n} {name}{'s' if name == 'counterexample' and n != 1 else ''}" for name, n in counts.items())
-    print_message(f"{counted(len(verdicts), 'rule')}: {totals}" + (f" ({locked} from the lock file)" if locked else ""))
-    return code
+    said = f"{counted(len(verdicts), 'rule')}: {totals}" + (f" ({locked} from the lock file)" if locked else "")
+    return answer(args, shown, int(any(not verdict.acceptable for verdict in verdicts)), said)

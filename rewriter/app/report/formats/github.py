@@ -19,7 +19,7 @@ from rewriter.app.report.document import (
     severity,
 )
 from rewriter.app.style import clean
-from rewriter.core.errors import counted
+from rewriter.core.errors import counted, listed
 from rewriter.core.log import Blocked, Firing, RolledBack
 
 PLACES = 8  # named in one annotation
@@ -57,8 +57,7 @@ def _lines(report: Report, model: ModelRecord) -> Iterator[str]:
 
 
 def _places(entries: Sequence[Firing | Blocked | RolledBack]) -> str:
-    places = place_texts(entries)
-    return ", ".join(places[:PLACES]) + (f" and {len(places) - PLACES:,} more" if len(places) > PLACES else "")
+    return listed(place_texts(entries), PLACES)
 
 
 def annotation(command: str, path: str, title: str, message: str) -> str:

@@ -27,7 +27,7 @@ from rewriter.app.report.document import (
 )
 from rewriter.app.report.terminal import models_by_status
 from rewriter.app.style import clean
-from rewriter.core.errors import counted
+from rewriter.core.errors import counted, listed
 from rewriter.core.log import Firing
 
 SHOWN = 3  # firings of one rule and model whose changes are shown
@@ -155,9 +155,8 @@ def _rule(code: str, firings: Sequence[Firing]) -> Iterator[str]:
                 yield f"- {code_span(condition.text)}: {code_span(condition.found)}"
     left = firings[SHOWN:]
     if left:
-        more = f" and {len(left) - LISTED:,} more" if len(left) > LISTED else ""
         yield ""
-        yield f"Also at {', '.join(code_span(place_text(firing)) for firing in left[:LISTED])}{more}."
+        yield f"Also at {listed([code_span(place_text(firing)) for firing in left], LISTED)}."
 
 
 def _others(model: ModelRecord) -> Iterator[str]:

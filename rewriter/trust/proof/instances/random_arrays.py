@@ -11,6 +11,7 @@ import onnx
 from onnx import TensorProto
 
 from rewriter.core.language.operator_traits import SPREADING, of_rule, pick, traits
+from rewriter.core.language.schema import FLOATS
 from rewriter.core.onnxfile.external_data import tensors_of
 from rewriter.core.onnxfile.part import free_inputs
 from rewriter.trust.proof.instances.instance import MOST_ELEMENTS, Array, Instance, shape_of
@@ -30,7 +31,6 @@ def float_types(model: onnx.ModelProto) -> list[Any]:
     return [dtype for dtype in dtypes if dtype.kind in "fV" and dtype.itemsize > 1]
 
 
-FLOATS = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16})
 Role = tuple[str, int]
 ANY: Role = ("any", 0)
 POSITIVE: Role = ("positive", 0)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
-import onnx
 
 from rewriter.core.language import ast, schema
 from rewriter.core.language.ast import walk
@@ -162,8 +162,7 @@ def _hide(instance: Instance, dims: Dims) -> Instance:
     """The same instance with names for some lengths of its inputs, and without the shapes of its outputs: rules must work
     without these lengths, although the instance runs with numbers.
     """
-    model = onnx.ModelProto()
-    model.CopyFrom(instance.model)
+    model = deepcopy(instance.model)
     sizes = dict(instance.sizes)
     for info in free_inputs(model.graph):
         if info.name in instance.fixed:

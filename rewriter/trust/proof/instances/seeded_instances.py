@@ -7,6 +7,7 @@ rule's positive tests. A rule whose case cannot be written as a test, such as a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -40,8 +41,7 @@ def tests_of(rule: Rule, *, positive: bool) -> list[ast.Test]:
 def written_instance(rule: Rule, test: ast.Test) -> Instance:
     """The model of a test, exactly as written."""
     settings = {(rule.code, name): default_value(value) for name, value in test.settings}
-    model = onnx.ModelProto()
-    model.CopyFrom(_read(test.before))
+    model = deepcopy(_read(test.before))
     return Instance(model, test.title, test.source, settings)
 
 
@@ -56,8 +56,7 @@ def recorded_instance(path: Path) -> Instance:
 
 def seeded_instance(rule: Rule, seed: Instance, opsets: Iterable[int], dims: Dims) -> Instance:
     """A model, varied. Half of them keep operators, attributes and element types as they were."""
-    model = onnx.ModelProto()
-    model.CopyFrom(seed.model)
+    model = deepcopy(seed.model)
     plain = dims.chance(0.5)
     lengths = _lengths(model.graph, dims)
     whole = dims.chance(0.4)  # lengths that belong together stay so: a kernel and its attribute, two shapes of one size

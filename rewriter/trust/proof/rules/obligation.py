@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from itertools import islice
 
 import numpy as np
@@ -22,7 +23,7 @@ from rewriter.trust.proof.instances.random_arrays import STYLES
 from rewriter.trust.proof.instances.sampling import Stream
 from rewriter.trust.proof.instances.seeded_instances import forget_output_shapes, resize, shapes
 from rewriter.trust.proof.oracles import ORACLES, Refusal
-from rewriter.trust.proof.output_agreement import RunBound, compare
+from rewriter.trust.proof.output_agreement import Bound, compare
 from rewriter.trust.proof.rules.refused import RunningInstance
 from rewriter.trust.proof.rules.trial import CHANGED, NOT_FIRED, REPAIRED, SAME, STILL, VOID, WRONG, Trial, attempt, run_on
 from rewriter.trust.proof.rules.verdict import Unneeded
@@ -71,8 +72,7 @@ def _fewer_outputs(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
     """The graph without one of the outputs and the nodes that only it needs."""
     whole = Whole(model)
     for position in range(len(model.graph.output) if len(model.graph.output) > 1 else 0):
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
+        copy = deepcopy(model)
         del copy.graph.output[position], copy.graph.node[:]
         copy.graph.node.extend(whole.nodes[place] for place in whole.before(info.name for info in copy.graph.output))
         yield copy
@@ -80,8 +80,7 @@ def _fewer_outputs(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
 
 def _shorter(instance: Instance, old: int, new: int) -> Instance:
     """The instance with one length replaced everywhere."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(instance.model)
+    copy = deepcopy(instance.model)
     resize(copy.graph, {old: new}, lambda likely: likely > 0.5)
     forget_output_shapes(copy.graph)
     return replace(instance, model=copy)
@@ -212,8 +211,7 @@ def _lines(rule: Rule, trial: Trial) -> Iterator[str]:
 
 
 def _model(model: onnx.ModelProto) -> Iterator[str]:
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     del copy.metadata_props[:]
     yield from (f"  {line}" for line in printer.to_text(copy).splitlines())
 
@@ -227,7 +225,7 @@ def _sides(before: Mapping[str, Array] | Refusal, after: Mapping[str, Array] | R
         yield from (f"{title}:", f"  {values.reason}") if isinstance(values, Refusal) else _arrays(title, values)
     if not isinstance(before, Refusal) and not isinstance(after, Refusal):
         common = {name: array for name, array in before.items() if name in after}
-        parted, _ = compare(common, after, RunBound(ulps=0))
+        parted, _ = compare(common, after, Bound(each=True))
         if parted is not None:
             yield f"they part at: {parted.output}"
 

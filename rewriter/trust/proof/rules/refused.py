@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import onnx
 
 from rewriter.core.conditions.recorded_graph import HasKernel
 from rewriter.core.errors import RewriterError
@@ -104,8 +104,7 @@ def _instances(rule: Rule, seed: int, exports: Sequence[Path]) -> Iterator[Insta
 
 
 def _moved(instance: Instance, opset: int) -> Instance:
-    model = onnx.ModelProto()
-    model.CopyFrom(instance.model)
+    model = deepcopy(instance.model)
     for entry in model.opset_import:
         if entry.domain in ("", "ai.onnx"):
             entry.version = opset

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 
 import numpy as np
 import onnx
@@ -24,7 +25,7 @@ from rewriter.trust.proof import judges
 from rewriter.trust.proof.instances.instance import Array, Instance
 from rewriter.trust.proof.instances.random_arrays import EDGES, LARGE, STYLES, NoInputs, feed
 from rewriter.trust.proof.oracles import ORACLES, Answer, Loaded, Refusal, answer
-from rewriter.trust.proof.output_agreement import RunBound, RunDifference, compare
+from rewriter.trust.proof.output_agreement import ULPS, Bound, compare
 from rewriter.trust.proof.validity import values_of
 from rewriter.trust.rule_tests import companions
 from rewriter.trust.source.find import parse_source
@@ -106,7 +107,8 @@ def _dims(dims: Iterable[onnx.TensorShapeProto.Dimension]) -> Iterable[Dimension
 # Two oracles that disagree on a model which no rule has touched prove nothing about the rule, and random numbers differ from
 # themselves. ONNX Runtime computes half precision on the CPU in single precision, so an overflow shows in onnx.reference only.
 
-ORACLES_AGREE = RunBound(rtol=1e-3, atol=1e-4, scale=True)
+EXACT = Bound(ULPS, each=True)
+ORACLES_AGREE = Bound(rtol=1e-3, atol=1e-4, each=True)
 RANDOM = "random outputs cannot be compared"
 DISAGREE = "ONNX Runtime and onnx.reference disagree before the rewrite"
 
@@ -126,7 +128,7 @@ def doubt(
     """
     expected_output = {output: wanted[output]}
     again = before(inputs)
-    if isinstance(again, Refusal) or compare(expected_output, again, RunBound())[0] is not None:
+    if isinstance(again, Refusal) or compare(expected_output, again, EXACT)[0] is not None:
         return RANDOM
     lenient = ORACLES[1]
     if oracle == lenient.name:
@@ -194,12 +196,12 @@ def overflow(wanted: Answer, lenient: Answer, result: Answer) -> str:
         if compare({name: array}, {name: mine}, ORACLES_AGREE)[0] is None:
             lost = np.isfinite(array) & np.isfinite(mine) & ~np.isfinite(found)
             if np.any(lost):
-                return f"output `{name}` overflows in half precision ({int(np.sum(lost))} of {lost.size} elements)"
+                return f"output {name!r} overflows in half precision ({int(np.sum(lost))} of {lost.size} elements)"
     return ""
 
 
-REPAIR_BOUND = RunBound(rtol=1e-4, atol=1e-5, scale=True)
-COARSE_BOUND = RunBound(rtol=2e-2, atol=1e-2, scale=True)
+REPAIR_BOUND = Bound(rtol=1e-4, atol=1e-5, each=True)
+COARSE_BOUND = Bound(rtol=2e-2, atol=1e-2, each=True)
 _COARSE = frozenset({DTYPES["float16"], DTYPES["bfloat16"]})
 _SECONDS = 5.0
 _NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|\([^()]*\)|\d+")
@@ -260,7 +262,7 @@ def attempt(rule: Rule, instance: Instance, rng: np.random.Generator, styles: Se
         return _lossy(instance, after)
     if kind == "repair":
         return _Repair(instance, after, feeds).judged()
-    bound = RunBound(rtol=rule.kind.rtol, atol=rule.kind.atol, scale=True) if kind == "approx" else RunBound()
+    bound = Bound(rtol=rule.kind.rtol, atol=rule.kind.atol, each=True) if kind == "approx" else EXACT
     return _equal(instance, after, feeds, bound, Interface(rule, instance.model, after) if kind == "interface" else None)
 
 
@@ -298,8 +300,7 @@ def checked(model: onnx.ModelProto, *, full: bool = True) -> str:
 
 def undeclared(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with its outputs declared as they are inferred."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     names = [info.name for info in copy.graph.output]
     del copy.graph.output[:], copy.graph.value_info[:]
     try:
@@ -318,7 +319,7 @@ def _equal(
     instance: Instance,
     after: onnx.ModelProto,
     feeds: Sequence[tuple[str, Mapping[str, Array]]],
-    bound: RunBound,
+    bound: Bound,
     interface: Interface | None,
 ) -> Trial:
     if interface and asks_otherwise(instance.model, after):
@@ -427,7 +428,7 @@ def _verdict(
     oracle: str,
     wanted: Mapping[str, Array],
     result: Answer,
-    bound: RunBound,
+    bound: Bound,
     before: Loaded,
 ) -> Trial:
     if isinstance(result, Refusal):
@@ -437,7 +438,7 @@ def _verdict(
         return Trial(SAME, instance, "", after, inputs, oracle, error)
     if vague := doubt(instance.model, before, inputs, off.output, wanted, oracle):
         return Trial(VOID, instance, vague, after, inputs, oracle, quarantined=vague == DISAGREE)
-    return Trial(WRONG, instance, _difference_text(off), after, inputs, oracle)
+    return Trial(WRONG, instance, str(off), after, inputs, oracle)
 
 
 def _disagree(answers: Mapping[tuple[str, str], tuple[Answer, Answer]]) -> bool:
@@ -529,10 +530,10 @@ class _Repair:
         if off is None:
             return Trial(REPAIRED if refused else SAME, self.instance, refusal, self.after, inputs, oracle, error, True)
         if refused:
-            return Trial(REPAIRED, self.instance, _difference_text(off), self.after, inputs, oracle, agreed=False)
+            return Trial(REPAIRED, self.instance, str(off), self.after, inputs, oracle, agreed=False)
         if not isinstance(before, Refusal) and doubt(self.instance.model, before, inputs, off.output, wanted, "") == RANDOM:
             return Trial(VOID, self.instance, RANDOM, self.after, inputs, oracle)
-        return Trial(CHANGED, self.instance, _difference_text(off), self.after, inputs, oracle)
+        return Trial(CHANGED, self.instance, str(off), self.after, inputs, oracle)
 
     def _only_declared(self, inputs: Mapping[str, Array]) -> bool:
         """Whether the after is rejected only because its outputs do not have the types that the before declared.
@@ -557,13 +558,9 @@ class _Repair:
             mine = again if isinstance(again, Refusal) else again(inputs)
             if isinstance(mine, Refusal) or compare(wanted, mine, self.bound)[0] is None:
                 return trial
-        why = trial.why if off is None else _difference_text(off)
+        why = trial.why if off is None else str(off)
         name = ORACLES[1].name
         return Trial(REPAIRED, self.instance, why, self.after, inputs, name, error, off is None)
-
-
-def _difference_text(off: RunDifference) -> str:
-    return f"output `{off.output}` {off.text}"
 
 
 def _alike(one: str, other: str) -> bool:
