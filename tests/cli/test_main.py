@@ -130,6 +130,17 @@ def test_rules(call: Call) -> None:
     assert by_code["GEN001"] == (None, "selected")
 
 
+def test_the_digests_of_rules_are_those_of_the_lock_file(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where only rules as they are written are cached, whose tables and choices are not expanded."""
+    (tmp_path / "a.rules").write_text(
+        "rule T1 two <kind: exact>\nmatch { h = Relu(x) | Abs(x)  y = Relu(h) }\nrewrite { y = h }\n", encoding="utf-8"
+    )
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert call("rules", "--rules", tmp_path / "a.rules").code == 0
+    (found,) = json.loads(call("rules", "--rules", tmp_path / "a.rules", "--format", "json").out)["rules"]
+    assert found["digest"] == rewriter.load_rules([tmp_path / "a.rules"]).rules[0].digest
+
+
 def test_rules_by_symptom(call: Call) -> None:
     done = call("rules", "--symptom", "Node (fc7) Op (Gemm) First input does not have rank 2")
     assert (done.code, done.err.count("\n")) == (0, 1)

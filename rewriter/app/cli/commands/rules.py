@@ -54,7 +54,7 @@ def rules(args: argparse.Namespace) -> int:
     lists the rules that repair a model that a tool rejects with this message, best first. The exit code is 1 if no rule surely
     does; the closest rules are then listed.
     """
-    from rewriter.app.cli.settings import read_rules, target_names
+    from rewriter.app.cli.settings import load, read_rules, target_names
     from rewriter.app.report.rule_lines import HANG, MARKS, rule_object, rule_table
     from rewriter.core.language.rules import targets_meant
     from rewriter.core.record import as_dict
@@ -63,7 +63,9 @@ def rules(args: argparse.Namespace) -> int:
 
     if args.packs:
         return _print_packs(args)
-    listed = _of_exporter(read_rules(args.rules), args.exporter)
+    # A digest is of a compiled rule, as in the lock file and in reports.
+    known = sorted(load(args.rules), key=lambda rule: rule.code) if args.format == "json" else read_rules(args.rules)
+    listed = _of_exporter(known, args.exporter)
     targets = targets_meant(target_names(args), listed)  # also rules that run only when selected
     listed = [rule for rule in listed if not targets or not targets.isdisjoint(rule.targets)]
     answers = [] if args.symptom is None else find_answers(listed, args.symptom)
