@@ -158,6 +158,9 @@ class Fence:
     def lint(self, checkout: Checkout) -> Answers:
         for call in (("lint", "--pedantic"), ("rules",), ("rules", "--target", "ALL")):
             report = checkout.json_of(*call, "--format", "json")
+            if isinstance(report, str):
+                yield " ".join(call), report
+                continue
             for row in report.get("rules", []) if isinstance(report.get("rules"), list) else []:
                 yield f"{' '.join(call)}: {row['code']}", text_of(row)
             yield " ".join(call), text_of({key: value for key, value in report.items() if key != "rules"})
