@@ -239,6 +239,6 @@ def test_a_rule_that_the_consumer_has_to_judge_waits_for_it(call: Call, tmp_path
     text = """<ir_version: 8, opset_import: ["": 13]> g (float[2] x, float[2] z) => (float[2] y) <int64 two = {2}> {
         y = Loop(two, "", x) <body = b (int64 i, bool c, float[2] s) => (bool c, float[2] t) { t = Add(s, z) }> }"""
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
-    for target, ops in (("tract", ["Add", "Add"]), ("opencv", ["Loop"]), ("opencv,tract", ["Loop"])):
+    for target, ops in (("tract", ["Add", "Add"]), ("opencv", ["Loop"]), ("opencv,tract", ["Loop"]), ("ALL", ["Loop"])):
         assert call("fix", tmp_path / "m.onnx", "--target", target, "-o", tmp_path / "f.onnx", "--force").code == 0
         assert [node.op_type for node in onnx.load(tmp_path / "f.onnx").graph.node] == ops

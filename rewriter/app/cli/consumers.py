@@ -10,7 +10,7 @@ from rewriter.app.cli.output import print_message
 from rewriter.app.cli.settings import choose, codes, load, target_names
 from rewriter.app.style import clean
 from rewriter.core.errors import RewriterError
-from rewriter.core.language.rules import RuleSet
+from rewriter.core.language.rules import EVERY_TARGET, RuleSet
 from rewriter.trust.consumers.consumer_verdict import Consumer
 from rewriter.trust.consumers.target_recipes import Recipe, recipes_of
 
@@ -54,12 +54,14 @@ class Asking:
         safe = {step.action for recipe in self._recipes for step in recipe.steps if step.is_safe}
         if "optimize" in safe and self._ask is False and not self._args.select:
             return self._select(["DEFAULT", "OPTIMIZE"], self._targets)
-        return chosen
+        return self._select([], self._targets) if EVERY_TARGET in self._targets and not self._args.select else chosen
 
     def _select(self, words: list[str], targets: list[str]) -> RuleSet:
         args = self._args
         known = load(args.rules, quiet=True).with_settings(args.set)
-        unwanted = [code for recipe in self._recipes for code in (*recipe.ignore, *(() if self._ask else recipe.only_asked))]
+        concerned = recipes_of(SHIPPED.split(", ")) if EVERY_TARGET in self._targets else self._recipes
+        unwanted = [code for recipe in self._recipes for code in recipe.ignore]
+        unwanted += [code for recipe in concerned for code in recipe.only_asked if not self._ask]
         ignore = [*codes(args.ignore), *(code for code in unwanted if known.get(code) is not None)]  # --rules may lack them
         return choose(args, known, [*codes(args.select), *words], ignore, targets)
 
