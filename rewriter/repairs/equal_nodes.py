@@ -16,7 +16,7 @@ from rewriter.core.facts.facts import Facts
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.objects import Graph
 from rewriter.core.graph.values import constant_array
-from rewriter.core.language.operator_traits import BODIES, DRAWS
+from rewriter.core.language.operator_traits import BODIES, MAY_DRAW
 from rewriter.core.onnxfile.tensors import count, numpy_dtype
 from rewriter.core.rewriting.transaction import Rewriting
 
@@ -73,7 +73,7 @@ SMALL = 1024
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 """In other domains, it is unknown whether a node computes the same twice."""
 
-_NEVER = BODIES | DRAWS | {"Dropout", "Constant", "SequenceMap"}
+_NEVER = BODIES | MAY_DRAW | {"Constant", "SequenceMap"}
 """Operators that may compute a different result each time, or hold graphs; and Constant, which computes nothing."""
 
 

@@ -294,4 +294,6 @@ SPREADING = having("moves") - having("pads")
 BODIES = having("bodies")
 COMMUTATIVE = having("commutative")
 DRAWS = having("draws")
+MAY_DRAW = DRAWS | {"Dropout"}
+"""Dropout draws in training."""
 OLD_KERNELS = having("old_kernel")

@@ -26,14 +26,12 @@ from rewriter.core.graph.objects import (
     opset_versions,
 )
 from rewriter.core.language import ast, schema
-from rewriter.core.language.operator_traits import DRAWS
+from rewriter.core.language.operator_traits import MAY_DRAW
 from rewriter.core.rewriting.model_edits import agrees, nodes_behind, set_opset
 from rewriter.core.rewriting.transaction import Refused, Rewriting, Undecided
 
 MOST_NODES = 2000
 """As many nodes may take the place of a Loop."""
-AXES_ARE_OPERANDS = 13
-"""The first opset in which Unsqueeze reads its axes as an operand."""
 
 
 def inline(rewriting: Rewriting, statement: ast.Inline) -> None:
@@ -166,40 +164,45 @@ def _hand_over(
 
 def _unroll(rewriting: Rewriting, loop: gs.Node) -> None:
     """Copies the body of a Loop once for each iteration. Raises Undecided if constants do not decide how many there are."""
+    scope = _loop_body(rewriting, loop)
+    nodes = rewriting.index.members(scope)
+    _rename(rewriting, _own_constants(rewriting, scope, nodes).values())
+    count, condition = (loop.inputs[i] if i < len(loop.inputs) and loop.inputs[i].name else None for i in (0, 1))
+    most = None if count is None else int(_known(rewriting, count))
+    inner_step, inner_condition, *inner_states = scope.graph.inputs
+    next_condition, *results = scope.graph.outputs
+    states, rows = list(loop.inputs[2:]), [list[gs.Tensor]() for _ in results[len(inner_states) :]]
+    step = 0
+    while (most is None or step < most) and (condition is None or bool(_known(rewriting, condition))):
+        if (step + 1) * max(len(nodes), 1) > MOST_NODES:
+            raise Refused(f"more than {MOST_NODES:,} nodes would take the place of the Loop")
+        tensors = dict(zip(map(id, inner_states), states, strict=True))
+        tensors[id(inner_step)] = rewriting.constant(np.array(step, np.int64), schema.DTYPES["int64"], "step")
+        tensors[id(inner_condition)] = rewriting.constant(np.array(True), schema.DTYPES["bool"], "condition")
+        _copies(rewriting, loop, nodes, tensors, lambda inner: inner.attrs)
+        condition, *values = (tensors.get(id(tensor), tensor) for tensor in (next_condition, *results))
+        states = values[: len(inner_states)]
+        for row, value in zip(rows, values[len(inner_states) :], strict=True):
+            row.append(value)
+        step += 1
+    lists = zip(loop.outputs[len(inner_states) :], rows, strict=False)
+    stacked = [_stacked(rewriting, loop, row) if outer.name else outer for outer, row in lists]
+    pairs = [(outer, inner) for outer, inner in zip(loop.outputs, [*states, *stacked], strict=False) if outer.name]
+    keys = rewriting.index.keys_before(loop, [inner for _, inner in pairs], len(loop.outputs))
+    _hand_over(rewriting, loop, pairs, set(map(id, rewriting.new_nodes)), keys)
+
+
+def _loop_body(rewriting: Rewriting, loop: gs.Node) -> Scope:
+    """The body of a Loop, if copies of its nodes compute what its iterations compute. Raises Failure or Refused."""
     scope = rewriting.index.body(loop, "body")
     if scope is None or not len(loop.inputs[2:]) == len(scope.graph.inputs) - 2 <= len(scope.graph.outputs) - 1:
         raise Failure("`body` does not fit the operands of its Loop")
     nodes = rewriting.index.members(scope)
     if any(True for inner in nodes for _ in bodies(inner)):
         raise Refused("`body` contains a subgraph of its own, which is not copied")
-    if any(inner.op in DRAWS | {"Dropout"} for inner in nodes):
+    if any(inner.op in MAY_DRAW for inner in nodes):
         raise Refused("`body` draws random numbers, and copies would draw the same ones")
-    _rename(rewriting, _own_constants(rewriting, scope, nodes).values())
-    count, going = (loop.inputs[i] if i < len(loop.inputs) and loop.inputs[i].name else None for i in (0, 1))
-    most = None if count is None else int(_known(rewriting, count))
-    counter, condition, *formals = scope.graph.inputs
-    following, *results = scope.graph.outputs
-    states, stacks = list(loop.inputs[2:]), [list[gs.Tensor]() for _ in results[len(formals) :]]
-    step = 0
-    while (most is None or step < most) and (going is None or bool(_known(rewriting, going))):
-        if (step + 1) * max(len(nodes), 1) > MOST_NODES:
-            raise Refused(f"more than {MOST_NODES:,} nodes would take the place of the Loop")
-        tensors = dict(zip(map(id, formals), states, strict=True))
-        tensors[id(counter)] = rewriting.constant(np.array(step, np.int64), schema.DTYPES["int64"], "step")
-        tensors[id(condition)] = rewriting.constant(np.array(True), schema.DTYPES["bool"], "condition")
-        _copies(rewriting, loop, nodes, tensors, lambda inner: inner.attrs)
-        going, *values = (tensors.get(id(tensor), tensor) for tensor in (following, *results))
-        states = values[: len(formals)]
-        for stack, value in zip(stacks, values[len(formals) :], strict=True):
-            stack.append(value)
-        step += 1
-    stacked = [
-        _stacked(rewriting, loop, stack) if outer.name else outer
-        for outer, stack in zip(loop.outputs[len(formals) :], stacks, strict=False)
-    ]
-    pairs = [(outer, inner) for outer, inner in zip(loop.outputs, [*states, *stacked], strict=False) if outer.name]
-    keys = rewriting.index.keys_before(loop, [inner for _, inner in pairs], len(loop.outputs))
-    _hand_over(rewriting, loop, pairs, set(map(id, rewriting.new_nodes)), keys)
+    return scope
 
 
 def _known(rewriting: Rewriting, tensor: gs.Tensor) -> Any:
@@ -215,7 +218,7 @@ def _stacked(rewriting: Rewriting, loop: gs.Node, values: list[gs.Tensor]) -> gs
     if not values:
         raise Refused("the Loop does not run, and an output of it is a list of iterations")
     version = rewriting.index.scope(loop).opsets.get("", 1)
-    axes = {} if version >= AXES_ARE_OPERANDS else {"axes": [0]}
+    axes = {"axes": [0]} if schema.attribute("Unsqueeze", "", version, "axes") else {}
     places = [] if axes else [rewriting.constant(np.zeros(1, np.int64), schema.DTYPES["int64"], "axes")]
     rows = []
     for value in values:

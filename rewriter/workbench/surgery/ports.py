@@ -18,7 +18,7 @@ from rewriter.core.graph.model import Model
 from rewriter.core.graph.model_text import type_text
 from rewriter.core.graph.objects import Graph, may_hold_bodies, opset_versions
 from rewriter.core.graph.values import Variable, elem_type
-from rewriter.core.language.operator_traits import DRAWS
+from rewriter.core.language.operator_traits import MAY_DRAW
 from rewriter.core.language.schema import DTYPE_NAMES, normal, registered_at
 from rewriter.core.onnxfile.tensors import TensorType, decode, encode, gs_dtype, refine
 
@@ -323,7 +323,7 @@ def reached(start: Iterable[gs.Node], near: Callable[[gs.Node], Iterable[gs.Node
 
 def same_each_time(node: gs.Node) -> bool:
     """Whether a node is known to return the same for the same operands; one without operands only if it is a constant."""
-    if (node.domain or "") not in ("", "ai.onnx") or node.op in DRAWS | {"Dropout"}:
+    if (node.domain or "") not in ("", "ai.onnx") or node.op in MAY_DRAW:
         return False
     if may_hold_bodies(node) and any(True for _ in node.subgraphs()):
         return False
