@@ -36,14 +36,15 @@ FOREIGN = frozenset(
         "Erfc", "Erfinv", "EuclideanNorm", "Expm1", "FFT", "FFT2D", "FakeQuantWithMinMaxArgs",
         "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel", "GatherV2", "HSVToRGB", "HistogramFixedWidth",
         "IFFT", "IRFFT", "Imag", "InTopKV2", "Invert", "IsFinite", "L2Loss", "LeftShift", "Lgamma", "Log1p",
-        "LowerBound", "MatrixBandPart", "MatrixDeterminant", "MatrixDiag", "MatrixDiagPartV3", "MatrixDiagV3",
-        "MatrixInverse", "MatrixSetDiag", "MulNoNan", "Ndtri", "PartitionedCall", "RFFT", "RFFT2D", "RGBToHSV",
-        "Real", "ResizeBicubic", "ResizeBilinear", "ResizeNearestNeighbor", "ReverseV2", "RightShift", "Rint", "Roll",
-        "ScaleAndTranslate", "ScatterNd", "SegmentMean", "SegmentSum", "ShapeN", "SparseTensorDenseMatMul",
-        "StatefulPartitionedCall", "StridedSlice", "TFL_BUCKETIZE", "TFL_GELU", "TFL_IMAG", "TFL_REAL",
-        "TFL_RELU_0_TO_1", "TFL_RELU_N1_TO_1", "TensorListConcatV2", "TensorScatterAdd", "TensorScatterMax",
-        "TensorScatterMin", "TensorScatterSub", "TruncateMod", "UnsortedSegmentMax", "UnsortedSegmentMin",
-        "UnsortedSegmentProd", "UnsortedSegmentSum", "UpperBound", "Xdivy", "Xlog1py", "Xlogy",
+        "LogMatrixDeterminant", "LowerBound", "MatrixBandPart", "MatrixDeterminant", "MatrixDiag", "MatrixDiagPartV3",
+        "MatrixDiagV3", "MatrixInverse", "MatrixSetDiag", "MatrixTriangularSolve", "MulNoNan", "Ndtri",
+        "PartitionedCall", "RFFT", "RFFT2D", "RGBToHSV", "Real", "ResizeBicubic", "ResizeBilinear",
+        "ResizeNearestNeighbor", "ReverseV2", "RightShift", "Rint", "Roll", "ScaleAndTranslate", "ScatterNd",
+        "SegmentMean", "SegmentSum", "ShapeN", "SparseTensorDenseMatMul", "StatefulPartitionedCall", "StridedSlice",
+        "TFL_BUCKETIZE", "TFL_GELU", "TFL_IMAG", "TFL_REAL", "TFL_RELU_0_TO_1", "TFL_RELU_N1_TO_1",
+        "TensorListConcatV2", "TensorScatterAdd", "TensorScatterMax", "TensorScatterMin", "TensorScatterSub",
+        "TruncateMod", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum",
+        "UpperBound", "Xdivy", "Xlog1py", "Xlogy",
     }
 )  # fmt: skip
 """TensorFlow's operators that tf2onnx, if it cannot convert them, leaves in the graph as if they were ONNX's own."""
