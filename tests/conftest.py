@@ -35,6 +35,12 @@ loading.Library.write = _write_many  # type: ignore[method-assign]
 loading._loaded = deque(maxlen=1024)  # by default, four other files displace the shipped rules
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The shipped rules are compiled before there are processes, each of which would compile them for itself."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        loading.load_rules()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Tests take from a millisecond to many seconds; by default one process would end long before the other."""
