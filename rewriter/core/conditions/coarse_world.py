@@ -258,6 +258,7 @@ class CensusModel:
         self.kinds_by_operator: dict[tuple[str, str], list[NodeKind]] = {}
         for kind in census.kinds:
             self.kinds_by_operator.setdefault((kind.domain, kind.op), []).append(kind)
+        self.operators = frozenset(self.kinds_by_operator)
         self.versions = census.versions
         self.answers = self._shared_answers()
         self._attribute_values: dict[tuple[NodeKind, str], Any] = {}

@@ -174,7 +174,7 @@ class Forecast:
 
     def _possible(self, rules: Sequence[Rule]) -> list[Rule]:
         model = self._model
-        relevant = _relevant_forecasts(with_operators(rules, frozenset(model.kinds_by_operator)))
+        relevant = _relevant_forecasts(with_operators(rules, model.operators))
         model_wide = relevant.model_wide(model)
         left: dict[_RuleForecast, int] = {}
         for one in relevant.rules:
@@ -320,8 +320,8 @@ def _found(model: CensusModel, question: NodeQuestion, cases: Cases) -> int:
     """The answer for the first possible kind of a pattern node; 0 if there is none."""
     assert question.node is not None
     fixed, most = question.node.fixed, question.node.most
-    for op in model.kinds_by_operator if question.node.ops is ANY_OPERATOR else question.node.ops:
-        for kind in model.kinds_by_operator.get(op, ()):
+    for op in model.operators if question.node.ops is ANY_OPERATOR else question.node.ops & model.operators:
+        for kind in model.kinds_by_operator[op]:
             for count, least in kind.arities:
                 if fixed <= count and (most is None or least <= most):
                     break

@@ -49,6 +49,7 @@ class _CensusReader:
         self.data = data
         self.source = Source.of(data)
         self.kinds: dict[bytes, NodeKind] = {}
+        self.by_form: dict[Form, NodeKind] = {}
         self.single: list[NodeKind] = []
         self.names: list[bytes] = []
         self.types: dict[bytes, tuple[int, int | None]] = {}
@@ -85,7 +86,7 @@ class _CensusReader:
                 raise MalformedError
             found[key] = body
         b"\n".join(self.names).decode()
-        kinds = [*self.kinds.values(), *self.single]
+        kinds = [*dict.fromkeys(self.kinds.values()), *self.single]
         latest = max(self.latest_type, max((dtype for dtype, _ in self.types.values()), default=0))
         return Census(graph, kinds, ir_version, strings[2], strings[3], imports, found, self.refers, latest)
 
@@ -177,7 +178,7 @@ class _CensusReader:
         for rest in columns.rests:
             kind = self.kinds.get(rest)
             if kind is None and (form := known_forms.get(rest)) is not None:
-                kind = self.kinds[rest] = form.kind()
+                kind = self.kinds[rest] = self.kind_of(form)
             if kind is None:
                 alone = _CensusReader(rest)
                 kind = alone.kind(0, len(rest), 0)
@@ -186,7 +187,7 @@ class _CensusReader:
                 self.names += alone.names
                 self.refers |= alone.refers
                 self.latest_type = max(self.latest_type, alone.latest_type)
-                self.kinds[rest] = kind
+                kind = self.kinds[rest] = kind if kind.form is None else self.kind_of(kind.form)
             columns.kinds.append(kind)
         for at, listed, used_count in columns.arities():
             columns.kinds[at].arities.add((listed, used_count))
@@ -227,7 +228,7 @@ class _CensusReader:
         kind = self.kinds.get(tail)
         if kind is None:
             form = known_forms.get(tail)
-            kind = self.kind(i, end, level) if form is None else form.kind()
+            kind = self.kind(i, end, level) if form is None else self.kind_of(form)
             if kind.bodies:
                 self.single.append(kind)
             else:
@@ -242,28 +243,47 @@ class _CensusReader:
         body.inner += kind.bodies.values()
         body.listed.append((kind, inputs, outputs))
 
+    def kind_of(self, form: Form) -> NodeKind:
+        """The kind of the nodes of a form."""
+        found = self.by_form.get(form)
+        if found is None:
+            found = self.by_form[form] = form.kind()
+        return found
+
     def kind(self, i: int, end: int, level: int) -> NodeKind:
         """The kind of a node: the part behind its names."""
         op = domain = None
         kind = NodeKind("", "", {})
-        for number, wire, value in self.fields(i, end):
+        content = [b"\0"]  # with which no node begins
+        for number, wire, start, place, stop in fields(self.source, i, end):
             if wire != 2:
                 raise MalformedError
+            part = self.data[start:stop]
             if number == 4 and op is None:
-                op = self.text(value)
+                op = self.text((place, stop))
             elif number == 5:
-                self.attribute(value[0], value[1], kind, level)
+                name = self.attribute(place, stop, kind, level)
+                if kind.attrs[name] is OPAQUE:
+                    part = repr((name, kind.dtype, kind.rank)).encode()
             elif number == 7 and domain is None:
-                domain = self.text(value)
-            elif number not in (6, 9, 10):
+                domain = self.text((place, stop))
+            elif number in (6, 9, 10):
+                continue
+            else:
                 raise MalformedError
+            content.append(part)
         kind.op = op or ""
         kind.domain = "" if domain in (None, "ai.onnx") else domain
-        if end - i <= LONGEST and OPAQUE not in kind.attrs.values():
-            kind.form = keep(known_forms, self.data[i:end], Form(kind.op, kind.domain, kind.attrs))
-        return kind
+        known = b"".join(content)
+        if kind.bodies or len(known) > LONGEST:
+            return kind
+        form = keep(known_forms, known, Form(kind.op, kind.domain, kind.attrs, kind.dtype, kind.rank))
+        if OPAQUE not in kind.attrs.values():
+            keep(known_forms, self.data[i:end], form)
+        return self.kind_of(form)
 
-    def attribute(self, i: int, end: int, kind: NodeKind, level: int) -> None:
+    def attribute(self, i: int, end: int, kind: NodeKind, level: int) -> str:
+        """Reads an attribute, and returns its name."""
         name, form, reference = "", 0, False
         values: dict[int, list[Any]] = {}
         for number, wire, value in self.fields(i, end):
@@ -282,6 +302,7 @@ class _CensusReader:
         if name in kind.attrs or not name:
             raise MalformedError
         kind.attrs[name] = OPAQUE if reference else self.value(form, values, name, kind, level)
+        return name
 
     def value(self, form: int, values: dict[int, list[Any]], name: str, kind: NodeKind, level: int) -> Any:
         if form in (_INT, _FLOAT, _STRING):
