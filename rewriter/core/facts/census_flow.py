@@ -325,10 +325,6 @@ def _shape(kind: NodeKind, ranks: Ranks) -> Rank:
     return VECTOR + len(range(rank)[start:end])
 
 
-def _size(kind: NodeKind, ranks: Ranks) -> Rank:
-    return 0 if len(ranks) == 1 and ranks[0] != OMITTED and not kind.attrs else None
-
-
 # Operators that move data, and those that make data of a shape.
 
 
@@ -408,15 +404,7 @@ def _reduction(kind: NodeKind, ranks: Ranks) -> Rank:
     return rank - count if count and rank >= count else None
 
 
-def _arg(kind: NodeKind, ranks: Ranks) -> Rank:
-    rank, axis, keeps = _plain(ranks, 0), kind.attrs.get("axis", 0), kind.attrs.get("keepdims", 1)
-    if rank is None or not isinstance(axis, int) or not -rank <= axis < rank or keeps not in (0, 1):
-        return None
-    return rank if keeps else rank - 1
-
-
 _RULES: dict[str, Callable[[NodeKind, Ranks], Rank]] = {
-    "arg": _arg,
     "concat": _concat,
     "constant": _constant,
     "constant_of_shape": lambda kind, ranks: _length(ranks, 0),
@@ -427,14 +415,11 @@ _RULES: dict[str, Callable[[NodeKind, Ranks], Rank]] = {
     "gemm": _gemm,
     "global_pool": _global_pool,
     "matrix_product": _matrix_product,
-    "NonZero": lambda kind, ranks: 2,
     "pool": _window,
     "range": lambda kind, ranks: 1,
-    "recurrent": lambda kind, ranks: 4,
     "reduction": _reduction,
     "reshape": _reshape,
     "shape": _shape,
-    "size": _size,
     "squeeze": _squeeze,
     "transpose": _transpose,
     "unsqueeze": _unsqueeze,

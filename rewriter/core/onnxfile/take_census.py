@@ -25,6 +25,7 @@ MOST_LEVELS = 30
 """Subgraphs in each other; protobuf itself ends at about 33."""
 
 _INT, _FLOAT, _STRING, _TENSOR, _GRAPH, _FLOATS, _INTS, _STRINGS, _SPARSE = 2, 1, 3, 4, 5, 6, 7, 8, 11
+_OF_FORM = frozenset((4, 5, 7))  # of a node: operator, attributes, domain; what is left are texts about the node
 _TENSOR_FIELDS = frozenset((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 16))
 _ELSEWHERE = frozenset((13, 14))  # of a tensor: the place of its data
 _OTHER_VALUE = frozenset((9, 10, 11, 14, 22, 23))  # of an attribute: TENSORS, GRAPHS, TYPE_PROTO and SPARSE_TENSOR
@@ -252,33 +253,38 @@ class _CensusReader:
 
     def kind(self, i: int, end: int, level: int) -> NodeKind:
         """The kind of a node: the part behind its names."""
+        found = []
+        for number, wire, start, place, stop in fields(self.source, i, end):
+            if wire != 2 or number not in (4, 5, 6, 7, 9, 10):
+                raise MalformedError
+            if number in _OF_FORM:
+                found.append((number, start, place, stop))
+        content = b"\0".join([b"", *[self.data[start:stop] for _, start, _, stop in found]])  # no node begins with this byte
+        form = known_forms.get(content)
+        if form is not None:
+            return self.kind_of(form)
         op = domain = None
         kind = NodeKind("", "", {})
-        content = [b"\0"]  # with which no node begins
-        for number, wire, start, place, stop in fields(self.source, i, end):
-            if wire != 2:
-                raise MalformedError
-            part = self.data[start:stop]
+        opaque = []
+        for number, _, place, stop in found:
             if number == 4 and op is None:
                 op = self.text((place, stop))
             elif number == 5:
                 name = self.attribute(place, stop, kind, level)
                 if kind.attrs[name] is OPAQUE:
-                    part = repr((name, kind.dtype, kind.rank)).encode()
+                    opaque.append((name, kind.dtype, kind.rank))
             elif number == 7 and domain is None:
                 domain = self.text((place, stop))
-            elif number in (6, 9, 10):
-                continue
             else:
                 raise MalformedError
-            content.append(part)
         kind.op = op or ""
         kind.domain = "" if domain in (None, "ai.onnx") else domain
-        known = b"".join(content)
-        if kind.bodies or len(known) > LONGEST:
+        if opaque:
+            content = b"\0%a" % ((kind.op, kind.domain, kind.attrs, opaque),)
+        if kind.bodies or len(content) > LONGEST:
             return kind
-        form = keep(known_forms, known, Form(kind.op, kind.domain, kind.attrs, kind.dtype, kind.rank))
-        if OPAQUE not in kind.attrs.values():
+        form = keep(known_forms, content, Form(kind.op, kind.domain, kind.attrs, kind.dtype, kind.rank))
+        if not opaque:
             keep(known_forms, self.data[i:end], form)
         return self.kind_of(form)
 
