@@ -126,12 +126,14 @@ _OWN = frozenset({bool, int, float, str, list, DType, Symbol, Marker})
 def of_library(value: Any, library: str, *names: str) -> bool:
     """Whether a value is an instance of one of the classes of a library, which need not be imported for it."""
     module = sys.modules.get(library)
-    return module is not None and isinstance(value, tuple([getattr(module, name, ()) for name in names]))
+    if module is None or type(value) in _OWN:
+        return False
+    return isinstance(value, tuple([getattr(module, name, ()) for name in names]))
 
 
 def is_array(value: Any) -> bool:
     """Whether a value is an array of NumPy."""
-    return type(value) not in _OWN and of_library(value, "numpy", "ndarray")
+    return of_library(value, "numpy", "ndarray")
 
 
 class Room:

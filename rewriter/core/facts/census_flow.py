@@ -206,7 +206,7 @@ def follow_ranks(census: Census) -> bool:
                     return False
                 defined.add(name)
                 known[name] = output_rank  # type: ignore[assignment]
-            if traits(kind.op).shape != "split":
+            if kind.op != "Split":
                 output_rank = None
     for body in census.bodies:
         for kind, inputs, _ in body.nodes if body is not census.graph else ():
