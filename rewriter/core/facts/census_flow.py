@@ -25,10 +25,6 @@ _CONSTANT = {
 }  # fmt: skip
 
 
-LONG = 1000
-"""From this many nodes on, following all at once, in several rounds, is faster than one after the other."""
-
-
 MAX_OUTPUT_TYPES = 1 << 15
 _output_types: dict[tuple[object, ...], tuple[int, ...]] = {}
 """The output types of nodes of one form with operands of these types, in models without functions."""
@@ -43,7 +39,7 @@ def follow_types(census: Census) -> bool:
     the result is invalid.
     """
     columns = census.graph.columns
-    if columns is not None and len(columns) >= LONG and census.graph.orderly and not census.functions:
+    if columns is not None and census.graph.orderly and not census.functions:
         from rewriter.core.facts.column_flow import settled
 
         flow = _TypeFlow(census)

@@ -18,9 +18,9 @@ __all__ = ["MalformedError", "take_census"]
 Field = tuple[int, int, Any]
 """Number, wire type, and the number that a field holds, or the place of its value."""
 
-LARGE = 1 << 16
-"""Bytes of a graph from which on its nodes are read in columns by numpy; `LARGE_AT_START` if numpy is not imported yet."""
-LARGE_AT_START = 1 << 20
+MANY = 1000
+"""Nodes from which on numpy reads them in columns; `MANY_AT_START` if numpy is not imported yet."""
+MANY_AT_START = 10_000
 MOST_LEVELS = 30
 """Subgraphs in each other; protobuf itself ends at about 33."""
 
@@ -129,12 +129,14 @@ class _CensusReader:
             raise MalformedError
         data, body = self.data, Body()
         node, info = self.node, self.info
-        large = level == 0 and end - i >= (LARGE if "numpy" in sys.modules else LARGE_AT_START)
+        is_first = level == 0
         while i < end:
-            if large and data[i] == 10:
-                large, i = False, self.columns(i, end, body)
-                if i == end:
-                    break
+            if is_first and data[i] == 10:
+                is_first = False
+                if self.has_nodes(i, end, MANY if "numpy" in sys.modules else MANY_AT_START):
+                    i = self.columns(i, end, body)
+                    if i == end:
+                        break
             key, size = data[i], data[i + 1]
             i += 2
             if key > 127 or size > 127:
@@ -168,6 +170,18 @@ class _CensusReader:
 
             settle(body)
         return body
+
+    def has_nodes(self, i: int, end: int, count: int) -> bool:
+        """Whether so many nodes follow each other from a place on."""
+        for _ in range(count):
+            if i >= end or self.data[i] != 10:
+                return False
+            size = self.data[i + 1]
+            i += 2
+            if size > 127:
+                _, size, i = self.head(i - 2)
+            i += size
+        return True
 
     def columns(self, i: int, end: int, body: Body) -> int:
         """Reads all nodes at once, if they allow it. Returns the place behind them."""
