@@ -23,7 +23,6 @@ from rewriter.core.conditions.rule_values import (
     UNKNOWN,
     DType,
     Failure,
-    SomeOf,
     Symbol,
     arithmetic,
     as_array,
@@ -523,8 +522,6 @@ def _quantified(expr: ast.Quantified) -> Meaning:
         items = over(names, world)
         if items is UNKNOWN:
             return UNKNOWN
-        if isinstance(items, SomeOf):
-            return over_some(items, names, world)
         if not isinstance(items, list):
             raise Failure("only lists and runs of tensors have items")
         questions = one_by_one(items, names, world)
@@ -541,13 +538,6 @@ def _quantified(expr: ast.Quantified) -> Meaning:
             if item is not ABSENT and not is_nameless(item, world):
                 bound[name] = item
                 yield condition, inner
-
-    def over_some(some: SomeOf, names: Bindings, world: World) -> Any:
-        """The answer if the set of items is unknown: a condition that holds for no candidate holds for no item."""
-        if quantifier != "any":
-            return UNKNOWN
-        answers = [truth(condition(names.within(name, item), world)) for item in some.items]
-        return UNKNOWN if any(answer is not False for answer in answers) else False
 
     return over_items
 

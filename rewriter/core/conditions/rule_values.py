@@ -2,8 +2,8 @@
 
 bool, int, float, str and lists of them, and NumPy arrays are used as they are. A captured tensor or a label is the graph's own
 object. There are two markers: `UNKNOWN`, the third truth value, and `ABSENT`, an optional operand or attribute that is
-missing. Before a graph is built, a value may also be known in part: `OneOf` some element types, a `Stranger` with known
-traits, `SomeOf` some items.
+missing. Before a graph is built, a value may also be known in part: `OneOf` some element types, or a `Stranger` with
+known traits.
 
 Most models are checked before NumPy, ONNX or graphsurgeon are imported. They are imported here only if there is an array.
 """
@@ -87,15 +87,6 @@ class OneOf(Partial):
         dtypes = other.dtypes if isinstance(other, OneOf) else {other} if isinstance(other, int) else None
         apart = dtypes is not None and op in ("==", "!=") and self.dtypes.isdisjoint(dtypes)
         return op == "!=" if apart else UNKNOWN
-
-
-class SomeOf(Partial):
-    """A list that holds some of these items, and no others."""
-
-    __slots__ = ("items",)
-
-    def __init__(self, items: list[Any]) -> None:
-        self.items = items
 
 
 class Failure(Exception):
