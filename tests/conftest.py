@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from rewriter.core.language.diagnostics import Diagnostic
+from rewriter.core.language.rules import Rule
+from rewriter.rule_tools import load_rules as loading
+
 settings.register_profile("rewriter", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("rewriter")
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background starts with Ctrl-C ignored
+
+# Thousands of tests write a rule file and load it. An entry for each would push the shipped rules out of the user's cache, and all
+# processes that tests start would compile the shipped rules again, which takes 15 s. A test with its own folder keeps all entries.
+_HOME = os.environ.get("XDG_CACHE_HOME")
+_write = loading.Library.write
+
+
+def _write_many(library: loading.Library, kind: str, rules: Sequence[Rule], warnings: Sequence[Diagnostic]) -> None:
+    if len(rules) > 100 or os.environ.get("XDG_CACHE_HOME") != _HOME:
+        _write(library, kind, rules, warnings)
+
+
+loading.Library.write = _write_many  # type: ignore[method-assign]
+loading._loaded = deque(maxlen=1024)  # by default, four other files displace the shipped rules
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The shipped rules are compiled before there are processes, each of which would compile them for itself."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        loading.load_rules()
 
 
 @pytest.hookimpl(optionalhook=True)

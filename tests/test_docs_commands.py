@@ -37,7 +37,15 @@ def test_command_lines_are_accepted(page: Path) -> None:
         assert [word for word in rest if word.startswith("--") and word not in known] == [], command
 
 
-@pytest.mark.parametrize("page", transcripts.NETS)
+BY_CI = re.findall(r"[\w.-]+\.md", re.findall(r"transcripts\.py --check (.*)", (ROOT / ".ci" / "run").read_text())[0])
+"""The pages whose commands .ci/run types in an environment of their own."""
+
+
+def test_ci_runs_pages_that_exist() -> None:
+    assert set(BY_CI) < transcripts.NETS.keys()
+
+
+@pytest.mark.parametrize("page", [page for page in transcripts.NETS if page not in BY_CI])
 def test_transcripts_are_what_the_commands_print(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """`python docs/transcripts.py` writes them."""
     if page == "first-rule.md" and tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 32):

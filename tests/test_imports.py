@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -72,9 +73,14 @@ def name(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imported(path: Path) -> Iterator[str]:
     """What a module imports of this package, as dotted names below it; `rewriter` alone is "__init__"."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -162,8 +168,7 @@ def test_files_stay_small(path: Path) -> None:
 
 @pytest.mark.parametrize("path", modules(), ids=name)
 def test_every_module_says_why_it_exists(path: Path) -> None:
-    text = path.read_text()
-    assert not text.strip() or ast.get_docstring(ast.parse(text))
+    assert not tree(path).body or ast.get_docstring(tree(path))
 
 
 def test_limits_of_time_in_tests_are_of_the_processor() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.spawn
 import os
+import pickle
 import shutil
 import socket
 import subprocess
@@ -98,7 +99,8 @@ def test_processes_that_cannot_begin_are_told_of(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(multiprocessing.spawn, "_python_exe", os.fsencode(shutil.which("false") or ""))
     jobs = [Job(str(tmp_path / name), str(tmp_path / "out" / name)) for name in ("a.onnx", "b.onnx")]
     found: list[Outcome] = []
-    work = Work(Rewriting(load_rules().select()))
+    work = Work(Rewriting(load_rules().select(["MX"])))
+    assert len(pickle.dumps(work)) > 1 << 17  # more than a pipe holds
     thread = Thread(target=lambda: list(run_all(jobs, work, 2, found.append)), daemon=True)
     thread.start()
     thread.join(60)

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import rewriter
 from rewriter.trust.source import find as sources
@@ -325,7 +326,42 @@ def test_what_onnx_runtime_still_refuses_is_named_and_counted(call: Call, tmp_pa
     assert (unasked.code, "rejected by" in unasked.out + unasked.err) == (0, False)
 
 
-@pytest.mark.parametrize(("op", "gates", "made", "rule"), [("LSTM", 4, "y, h, c", "TYP049"), ("GRU", 3, "y, h", "TYP039")])
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (
+            "GEN060",
+            """<ir_version: 8, opset_import: ["": 17]>
+            g (float[2,5,4] x, float[1,12,4] w, float[1,12,3] r, float[2,1,3] h) => (float[2,5,1,3] y, float[2,1,3] cell) {
+              y, , cell = LSTM<hidden_size=3, layout=1>(x, w, r, , , h, h)
+            }""",
+        ),
+        (
+            "GEN061",
+            """<ir_version: 10, opset_import: ["": 22]>
+            g (float[1,2,4,4] x, float[3,4] regions) => (float[3,2,2,2] y) <int64[3] images = {0, 0, 0}> {
+              y = RoiAlign<output_height=2, output_width=2>(x, regions, images)
+            }""",
+        ),
+    ],
+)
+def test_what_onnx_runtime_has_no_kernel_for_gives_the_outputs_of_the_reference(
+    call: Call, tmp_path: Path, rule: str, text: str
+) -> None:
+    """ONNX Runtime rejects such a node as it loads the model."""
+    runtime = pytest.importorskip("onnxruntime")
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    done = call("fix", tmp_path / "net.onnx", "-o", tmp_path / "fixed.onnx")
+    assert done.code == 0 and f"  {rule} " in done.out and "-> loads and runs now" in done.out
+    rng = np.random.default_rng(0)
+    session = runtime.InferenceSession(tmp_path / "fixed.onnx")
+    feed = {one.name: rng.uniform(0, 3, one.shape).astype(np.float32) for one in session.get_inputs()}
+    reference = ReferenceEvaluator(str(tmp_path / "net.onnx")).run(None, feed)
+    for found, wanted in zip(session.run(None, feed), reference, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("op", "gates", "made", "rule"), [("LSTM", 4, "y, h, c", "TYP039"), ("GRU", 3, "y, h", "TYP039")])
 def test_a_double_layer_with_a_bias_is_repaired(call: Call, tmp_path: Path, op: str, gates: int, made: str, rule: str) -> None:
     """As PyTorch writes it; ONNX Runtime loads the model, and refuses to run it."""
     pytest.importorskip("onnxruntime")

@@ -32,7 +32,7 @@ def every_rule() -> RuleSet:
     return rules.select([rule.code for rule in suited])
 
 
-@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", MODELS[::3], ids=lambda path: path.parent.name if path.stem == "model" else path.stem)
 def test_an_audited_run_does_what_a_run_does(path: Path, every_rule: RuleSet) -> None:
     logs: list[Log] = []
     protos: list[bytes] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,9 @@ pytest.importorskip("onnxruntime")
 
 LIMITS = "--time-limit", "240", "--memory-limit", "2G"
 """The time is for a busy machine: none of these calls needs more than seconds, and it is the model that ends them."""
+
+LESS = "--time-limit", "240", "--memory-limit", "1G"
+"""For the model that takes all memory that it may have: half of it is filled in half the time."""
 
 SOON = "--time-limit", "2", "--memory-limit", "2G"
 """For what would go on without end."""
@@ -35,6 +39,8 @@ HEAVY = {"functions-in-a-chain", "bodies-24-deep"}
 
 ENDLESS = {"endless-loop", "many-loops"}
 """Runs of these are ended by the limit: that of the run, or on a busy machine that of the whole call."""
+
+GROWING = {"concat-doubled-40-times"}
 
 COMPARED = {
     **dict.fromkeys(ENDLESS, "did not answer within|not done within the time limit"),
@@ -55,6 +61,11 @@ def call(capsys: pytest.CaptureFixture[str]) -> Call:
     return Call(capsys)
 
 
+def limits_of(name: str, soon: Collection[str] = ()) -> tuple[str, ...]:
+    """The limits of a call with a model, which are shorter for the models of `soon`."""
+    return SOON if name in soon else LESS if name in GROWING else LIMITS
+
+
 def sound(done: Done) -> str:
     """What was printed by a call that ended as it should."""
     said = done.out + done.err
@@ -68,7 +79,7 @@ def test_fix(name: str, call: Call, tmp_path: Path) -> None:
     POISON[name](tmp_path)
     assert (tmp_path / f"{name}.onnx").is_file()
     (out := tmp_path / "out").mkdir()
-    said = sound(call("fix", tmp_path / f"{name}.onnx", "-o", out / "o.onnx", *(SOON if name in HEAVY else LIMITS)))
+    said = sound(call("fix", tmp_path / f"{name}.onnx", "-o", out / "o.onnx", *limits_of(name, HEAVY)))
     assert ENDS.get(name, "") in said
     if name not in HEAVY and "error: " not in ENDS.get(name, ""):
         assert re.search("1 model: 1 (repaired|still rejected by ONNX Runtime)", said)
@@ -79,7 +90,7 @@ def test_fix(name: str, call: Call, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(set(MODELS_OF) - HEAVY))
 def test_check_and_show(name: str, call: Call, tmp_path: Path) -> None:
     POISON[name](tmp_path)
-    done = call("check", tmp_path / f"{name}.onnx", *LIMITS, "--format", "json")
+    done = call("check", tmp_path / f"{name}.onnx", *limits_of(name), "--format", "json")
     sound(done)
     assert json.loads(done.out)["models"][0]["path"].endswith(f"{name}.onnx")
     assert call("show", tmp_path / f"{name}.onnx", "--nodes").code == 0
@@ -100,8 +111,7 @@ def test_compare(name: str, call: Call, tmp_path: Path) -> None:
 def test_verify(name: str, call: Call, tmp_path: Path) -> None:
     POISON[name](tmp_path)
     (out := tmp_path / "out").mkdir()
-    limits = SOON if name in ENDLESS else LIMITS
-    said = sound(call("fix", tmp_path / f"{name}.onnx", "-o", out / "o.onnx", "--verify", *limits))
+    said = sound(call("fix", tmp_path / f"{name}.onnx", "-o", out / "o.onnx", "--verify", *limits_of(name, ENDLESS)))
     assert ("1 model: 1 repaired" in said and "not verified: " in said) or (
         name in ENDLESS and "not done within the time limit" in said
     )

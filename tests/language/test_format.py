@@ -31,8 +31,9 @@ def test_everything() -> None:
     assert format_text(expected) == expected
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SHIPPED[::8], ids=lambda path: path.stem)
 def test_shipped_rules(path: Path) -> None:
+    """A sample; `rewriter fmt --check rules` in .ci/run has all."""
     text = path.read_text(encoding="utf-8")
     assert format_text(text) == text
 

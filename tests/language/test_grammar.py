@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from lark import Lark, Token, Tree
@@ -27,9 +28,10 @@ def test_nodes_are_larks_trees() -> None:
     text = resource("grammar/rules.lark").read_text(encoding="utf-8")
     lark = Lark(text, parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=True)
     count = 0
-    for rules in map(read_rule_file, find_rule_files(None)):
+    every_form = str(Path(__file__).with_name("everything.rules"))
+    for rules in map(read_rule_file, [every_form, *find_rule_files(None)[::4]]):
         for chunk in scan(rules)[0]:
             rule = rules[chunk.start : chunk.end]
             assert same(lark.parse(rule), grammar().parse(rule)), rule
             count += 1
-    assert count > 300
+    assert count > 150

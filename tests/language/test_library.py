@@ -48,7 +48,7 @@ def entries(home: Path) -> list[Path]:
     return sorted(home.glob("rules-*"))
 
 
-def compiled(monkeypatch: pytest.MonkeyPatch, paths: list[Path] | None) -> RuleSet:
+def compiled(monkeypatch: pytest.MonkeyPatch, paths: list[Path]) -> RuleSet:
     """As it is without anything kept."""
     with monkeypatch.context() as patch:
         patch.setattr(Library, "read", lambda library, kind: None)
@@ -60,9 +60,25 @@ def never(*args: object) -> None:
     raise AssertionError("compiled again")
 
 
-def test_rules_from_the_cache_equal_compiled_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = compiled(monkeypatch, None)
-    load_rules()
+@pytest.fixture(scope="module")
+def compilation(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RuleSet]:
+    """A cache folder with the shipped rules, and the result of the compilation that filled it."""
+    folder = tmp_path_factory.mktemp("compilation")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rewriter.rule_tools.load_rules._loaded", deque(maxlen=0))
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        return folder, load_rules()
+
+
+@pytest.fixture
+def shipped(compilation: tuple[Path, RuleSet], monkeypatch: pytest.MonkeyPatch) -> RuleSet:
+    """The shipped rules as they were compiled. The cache folder has them."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(compilation[0]))
+    return compilation[1]
+
+
+def test_rules_from_the_cache_equal_compiled_ones(shipped: RuleSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = shipped
     monkeypatch.setattr("rewriter.rule_tools.load_rules._compiled", never)
     found = load_rules()
     assert found == expected
@@ -88,6 +104,7 @@ def test_a_process_loads_files_once_while_they_stay_as_they_are(file: Path, monk
     assert [rule.code for rule in load_rules([file])] == ["A2"]
 
 
+@pytest.mark.usefixtures("shipped")
 def test_beside_the_shipped_rules_only_others_are_compiled(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = find_rule_files(None)
     rules = load_rules()

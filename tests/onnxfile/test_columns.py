@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from rewriter.core.conditions.coarse_world import FAULT_IS_RULED_OUT
-from rewriter.core.facts import census_flow as dtype_flow
 from rewriter.core.facts.census_flow import follow_types
 from rewriter.core.onnxfile import take_census
 from rewriter.core.onnxfile.census import OPAQUE, Census
@@ -61,7 +60,7 @@ def both(data: bytes, patch: pytest.MonkeyPatch) -> tuple[Census | None, Census 
     """The census read in columns, and the one read node by node; None for bytes that are refused."""
     found: list[Census | None] = []
     for large in (0, 1 << 60):
-        patch.setattr(take_census, "LARGE", large)
+        patch.setattr(take_census, "MANY", large)
         try:
             found.append(take_census.take_census(data))
         except MalformedError:
@@ -104,7 +103,6 @@ def test_columns_say_what_the_nodes_say(seed: int, odd: float) -> None:
     chance = random.Random(seed)
     data = made_up(chance, odd=odd).SerializeToString()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dtype_flow, "LONG", 0)
         fast, slow = both(data, patch)
         if fast is None:  # refused is never wrong; it is left to the ordinary way
             assert odd
@@ -164,7 +162,7 @@ def elsewhere() -> onnx.TensorProto:
 @pytest.mark.parametrize("large", [0, 1 << 60])
 def test_data_elsewhere_are_noticed(place: str, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever a tensor may stand; where it is not looked at, it may be one."""
-    monkeypatch.setattr(take_census, "LARGE", large)
+    monkeypatch.setattr(take_census, "MANY", large)
     node = helper.make_node("Relu", ["x"], ["y"])
     graph = helper.make_graph([node], "g", [], [])
     model = helper.make_model(graph, ir_version=8)

@@ -445,3 +445,52 @@ def test_a_number_in_a_list_is_true_unless_it_is_0_as_in_an_array() -> None:
     for condition, holds in (("any(p)", True), ("all(p)", True), ("any([0, 0])", False), ("all([2, 0])", False)):
         rule = f"rule X1 some <kind: lossy> match {{ y = MaxPool<pads=p>(x) }} where {condition} and len(p) == 2 rewrite {{ y = Relu(x) }}"
         assert rewrite_text(text, rule).fired == ["X1"] * holds, condition
+
+
+@pytest.mark.parametrize(
+    ("made", "wanted"),
+    [
+        ("p, q = Split<num_outputs=2>(x)", "a, b = Split<num_outputs=2>(x)  p = Neg(a)  q = Neg(b)"),
+        ("p = Split<num_outputs=1>(x)  q = Abs(x)", "a = Split<num_outputs=1>(x)  p = Neg(a)  q = Abs(x)"),
+        ("r, p = Split<num_outputs=2>(x)  q = Abs(r)", "a, b = Split<num_outputs=2>(x)  r = Neg(a)  p = Neg(b)  q = Abs(r)"),
+    ],
+)
+def test_a_node_is_put_after_each_output(made: str, wanted: str) -> None:
+    rule = """\
+    rule T1 t <kind: lossy, once: node>
+    match { [n] ... = Split(x) }
+    rewrite { each o in n.outputs if dtype(o) == float { o = Neg(o) } }
+    """
+    head = '<ir_version: 9, opset_import: ["": 18]> g (float[N] x) => (float[M] p, float[K] q)'
+    assert rewrite_text(f"{head} {{ {made} }}", rule).equals(f"{head} {{ {wanted} }}")
+
+
+def test_absent_outputs_match_and_get_no_node() -> None:
+    rule = "rule T1 t <kind: lossy, once: node> match { [n] ... = GRU(...) } rewrite { each o in n.outputs { o = Neg(o) } }"
+    head = "g (float[T,N,4] x, float[1,9,4] w, float[1,9,3] r) => (float[1,N,3] z)"
+    text = f"{head} {{ , z = GRU<hidden_size=3>(x, w, r) }}"
+    assert rewrite_text(text, rule).equals(f"{head} {{ , h = GRU<hidden_size=3>(x, w, r)  z = Neg(h) }}")
+
+
+def test_outputs_that_the_condition_leaves_out_stay() -> None:
+    rule = """\
+    rule T1 t <kind: lossy, once: node>
+    match { [n] ... = TopK(...) }
+    rewrite { each o in n.outputs if dtype(o) == int64 { o = Cast<to=int32>(o) } }
+    """
+    head = "g (float[4] x, int64[1] k) => (float[2] v, int32[2] i)"
+    outcome = rewrite_text(f"{head} {{ v, i = TopK(x, k) }}", rule)
+    assert outcome.ops == ["TopK", "Cast"]
+    assert outcome.proto.graph.node[0].output[0] == "v"
+
+
+def test_a_rule_on_nodes_sets_the_opset_for_which_rules_are_chosen_next() -> None:
+    rules = """\
+    rule T1 lower <kind: lossy, opset: 22..> match { y = Neg(x) } where keeps_meaning(21) rewrite { model.opset = 21 }
+    rule T2 next <kind: lossy, opset: ..21> match { y = Neg(x) } rewrite { y = Abs(x) }
+    """
+    head = '<ir_version: 10, opset_import: ["": 22]> g (float[2] x, float[2] s) => (float[2] y)'
+    outcome = rewrite_text(f"{head} {{ h = Neg(x)  y = Neg(h) }}", rules)
+    assert (outcome.ops, outcome.proto.opset_import[0].version) == (["Abs", "Abs"], 21)
+    kept = rewrite_text(f"{head.replace('22', '23')} {{ h = RMSNormalization(x, s)  y = Neg(h) }}", rules)
+    assert kept.fired == []

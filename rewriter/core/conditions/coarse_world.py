@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from rewriter.core.conditions.evaluate import BODIES, Bindings, Implementation, evaluate, holds, prepared
-from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, DType, Failure, OneOf, SomeOf, Stranger
+from rewriter.core.conditions.rule_values import ABSENT, UNKNOWN, DType, Failure, OneOf, Stranger
 from rewriter.core.language import ast, schema
 from rewriter.core.language.functions import FUNCTIONS as DECLARED
 from rewriter.core.language.operator_traits import BROADCAST_ALL, BROADCAST_LAST, OLD_KERNELS, SETTLED
@@ -258,6 +258,7 @@ class CensusModel:
         self.kinds_by_operator: dict[tuple[str, str], list[NodeKind]] = {}
         for kind in census.kinds:
             self.kinds_by_operator.setdefault((kind.domain, kind.op), []).append(kind)
+        self.operators = frozenset(self.kinds_by_operator)
         self.versions = census.versions
         self.answers = self._shared_answers()
         self._attribute_values: dict[tuple[NodeKind, str], Any] = {}
@@ -336,7 +337,7 @@ class CoarseTensor(Stranger):
     """A tensor at a node in question.
 
     Attributes:
-        places: positions of the operand, negative ones from the end. It is at each of them, or, if `free`, anywhere.
+        places: positions of the operand. It is at each of them, or, if `free`, anywhere.
         output: the number of the output, if the tensor is an output of the node.
     """
 
@@ -360,11 +361,10 @@ class AttributeOf:
 
 @record(frozen=True, slots=True)
 class RunOf:
-    """The operands between the first and the last ones; with `exact` false, some of them."""
+    """The operands between the first and the last ones."""
 
     before: int
     behind: int
-    exact: bool
 
     def read(self, world: CoarseWorld) -> Any:
         types = world.operand_types
@@ -372,8 +372,6 @@ class RunOf:
         if types is None:
             return UNKNOWN
         places = range(self.before, len(types) - self.behind)
-        if not self.exact:
-            return SomeOf([CoarseTensor((place,)) for place in places if types[place]])
         return [CoarseTensor((place,)) if types[place] else ABSENT for place in places]
 
 
@@ -429,7 +427,7 @@ class CoarseWorld:
             return outputs[tensor.output] if tensor.output < len(outputs) else ANY
         bits = ANY
         for place in tensor.places:
-            bits &= (union(types) if tensor.free else types[place] if _within(place, types) else ANY) or ANY
+            bits &= (union(types) if tensor.free else types[place] if place < len(types) else ANY) or ANY
         return bits
 
     def shape(self, tensor: CoarseTensor) -> Any:
@@ -446,7 +444,7 @@ class CoarseWorld:
         if tensor.output is not None:
             rank = self.kind.ranks[ranks]
         else:
-            rank = ranks[tensor.places[0]] if _within(tensor.places[0], ranks) else None
+            rank = ranks[tensor.places[0]] if tensor.places[0] < len(ranks) else None
         if rank is None or rank < 0:
             return UNKNOWN
         return [UNKNOWN] * (1 if rank >= VECTOR else rank)
@@ -469,7 +467,7 @@ class CoarseWorld:
 
     def node_field(self, node: Any, name: str) -> Any:
         if name == "inputs":
-            return RunOf(0, 0, exact=True).read(self)
+            return RunOf(0, 0).read(self)
         return UNKNOWN if name in ("outputs", "op", "doc_string") else self.attribute(name)
 
     def model_field(self, name: str) -> Any:
@@ -521,10 +519,6 @@ def _types(bits: int) -> Any:
         return UNKNOWN
     dtypes = schema.dtypes_of(bits)
     return DType(dtypes[0]) if len(dtypes) == 1 else OneOf(frozenset(dtypes))
-
-
-def _within(position: int, operands: Sequence[int | None]) -> bool:
-    return -len(operands) <= position < len(operands)
 
 
 def _has(world: CoarseWorld, node: Any, name: str) -> Any:

@@ -23,7 +23,6 @@ from rewriter.core.conditions.rule_values import (
     UNKNOWN,
     DType,
     Failure,
-    SomeOf,
     Symbol,
     arithmetic,
     as_array,
@@ -356,12 +355,13 @@ def _call(expr: ast.Call) -> Meaning:
     name = expr.function
     read = _elements if name in ("all", "any") else meaning
     arguments = [read(item) for item in expr.args]
+    only = arguments[0] if len(arguments) == 1 else None
 
     def called(names: Bindings, world: World) -> Any:
         function = world.functions.get(name)
         if function is None:
             return world.without(name)
-        values = [argument(names, world) for argument in arguments]
+        values = [argument(names, world) for argument in arguments] if only is None else (only(names, world),)
         try:
             result = function(world, *values)
             kind = type(result)
@@ -444,7 +444,7 @@ def _compare(expr: ast.Compare) -> Meaning:
                 same = world.is_same(one, other)
                 return same if same is UNKNOWN or is_equal else not same
             one = world.array(one)
-        return compare(op, one, _settled(other, world))
+        return compare(op, one, world.array(other) if isinstance(other, tensor) else other)
 
     return compared
 
@@ -488,14 +488,15 @@ def _decide(questions: Iterable[tuple[Meaning, Bindings]], world: World, decisiv
     failed: Failure | None = None
     for question, names in questions:
         try:
-            value = truth(question(names, world))
+            value = question(names, world)
+            if value is not True and value is not False:
+                value = truth(value)
         except Failure as failure:
             failed = failed or failure
             continue
-        if value is UNKNOWN:
-            unknown = True
-        elif value is decisive:
+        if value is decisive:
             return decisive
+        unknown = unknown or value is UNKNOWN
     if failed is not None:
         raise failed
     return UNKNOWN if unknown else not decisive
@@ -521,31 +522,22 @@ def _quantified(expr: ast.Quantified) -> Meaning:
         items = over(names, world)
         if items is UNKNOWN:
             return UNKNOWN
-        if isinstance(items, SomeOf):
-            return over_some(items, names, world)
         if not isinstance(items, list):
             raise Failure("only lists and runs of tensors have items")
-        questions = ((condition, inner) for inner in one_by_one(items, names, world))
+        questions = one_by_one(items, names, world)
         if quantifier != "count":
             return _decide(questions, world, quantifier == "any")
         answers = [truth(question(inner, world)) for question, inner in questions]
         return UNKNOWN if UNKNOWN in answers else answers.count(True)
 
-    def one_by_one(items: list[Any], names: Bindings, world: World) -> Iterator[Bindings]:
-        """The same bindings for each item: a condition is evaluated before the next item is bound."""
+    def one_by_one(items: list[Any], names: Bindings, world: World) -> Iterator[tuple[Meaning, Bindings]]:
+        """The condition with the same bindings for each item: it is evaluated before the next item is bound."""
         bound = {**names.bound}
         inner = names.among(bound)
         for item in items:
             if item is not ABSENT and not is_nameless(item, world):
                 bound[name] = item
-                yield inner
-
-    def over_some(some: SomeOf, names: Bindings, world: World) -> Any:
-        """The answer if the set of items is unknown: a condition that holds for no candidate holds for no item."""
-        if quantifier != "any":
-            return UNKNOWN
-        answers = [truth(condition(names.within(name, item), world)) for item in some.items]
-        return UNKNOWN if any(answer is not False for answer in answers) else False
+                yield condition, inner
 
     return over_items
 

@@ -2,8 +2,8 @@
 
 bool, int, float, str and lists of them, and NumPy arrays are used as they are. A captured tensor or a label is the graph's own
 object. There are two markers: `UNKNOWN`, the third truth value, and `ABSENT`, an optional operand or attribute that is
-missing. Before a graph is built, a value may also be known in part: `OneOf` some element types, a `Stranger` with known
-traits, `SomeOf` some items.
+missing. Before a graph is built, a value may also be known in part: `OneOf` some element types, or a `Stranger` with
+known traits.
 
 Most models are checked before NumPy, ONNX or graphsurgeon are imported. They are imported here only if there is an array.
 """
@@ -89,15 +89,6 @@ class OneOf(Partial):
         return op == "!=" if apart else UNKNOWN
 
 
-class SomeOf(Partial):
-    """A list that holds some of these items, and no others."""
-
-    __slots__ = ("items",)
-
-    def __init__(self, items: list[Any]) -> None:
-        self.items = items
-
-
 class Failure(Exception):
     """An expression raised: an error in the rule, or a model that its author did not expect. The rule does not fire."""
 
@@ -126,12 +117,14 @@ _OWN = frozenset({bool, int, float, str, list, DType, Symbol, Marker})
 def of_library(value: Any, library: str, *names: str) -> bool:
     """Whether a value is an instance of one of the classes of a library, which need not be imported for it."""
     module = sys.modules.get(library)
-    return module is not None and isinstance(value, tuple([getattr(module, name, ()) for name in names]))
+    if module is None or type(value) in _OWN:
+        return False
+    return isinstance(value, tuple([getattr(module, name, ()) for name in names]))
 
 
 def is_array(value: Any) -> bool:
     """Whether a value is an array of NumPy."""
-    return type(value) not in _OWN and of_library(value, "numpy", "ndarray")
+    return of_library(value, "numpy", "ndarray")
 
 
 class Room:

@@ -191,10 +191,10 @@ class Worklist:
         """All nodes at which a first look shows that a rule of the phase may stand."""
         index, found = self._index, list[tuple[Position, gs.Node]]()
         phase = self._phase
-        for key in list(index.by_operator.keys if phase.any_root else phase.by_root):
-            if (roots := phase.roots(key)) is None:
-                continue
-            if candidates := roots.candidates(index.by_operator.of(key), index):
+        present = index.by_operator.keys
+        for key in list(present) if phase.any_root else present & phase.by_root.keys():
+            roots = phase.roots(key)
+            if roots is not None and (candidates := roots.candidates(index.by_operator.of(key), index)):
                 found += index.positions(candidates)
         found.sort(key=itemgetter(0), reverse=True)
         self._first, self._back = found, []
@@ -464,7 +464,8 @@ class Run:
             self.context.forget()
             fired = self._attempt.at_node(compiled, root)
             if fired is None:
-                worklist.watch(root, self.context)
+                if self._attempt.rewrites:
+                    worklist.watch(root, self.context)
             elif self._accept(fired):
                 self._spread(fired, worklist)
                 if fired.noted is not None:

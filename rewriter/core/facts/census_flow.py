@@ -25,10 +25,6 @@ _CONSTANT = {
 }  # fmt: skip
 
 
-LONG = 1000
-"""From this many nodes on, following all at once, in several rounds, is faster than one after the other."""
-
-
 MAX_OUTPUT_TYPES = 1 << 15
 _output_types: dict[tuple[object, ...], tuple[int, ...]] = {}
 """The output types of nodes of one form with operands of these types, in models without functions."""
@@ -43,7 +39,7 @@ def follow_types(census: Census) -> bool:
     the result is invalid.
     """
     columns = census.graph.columns
-    if columns is not None and len(columns) >= LONG and census.graph.orderly and not census.functions:
+    if columns is not None and census.graph.orderly and not census.functions:
         from rewriter.core.facts.column_flow import settled
 
         flow = _TypeFlow(census)
@@ -206,7 +202,7 @@ def follow_ranks(census: Census) -> bool:
                     return False
                 defined.add(name)
                 known[name] = output_rank  # type: ignore[assignment]
-            if traits(kind.op).shape != "split":
+            if kind.op != "Split":
                 output_rank = None
     for body in census.bodies:
         for kind, inputs, _ in body.nodes if body is not census.graph else ():
@@ -325,10 +321,6 @@ def _shape(kind: NodeKind, ranks: Ranks) -> Rank:
     return VECTOR + len(range(rank)[start:end])
 
 
-def _size(kind: NodeKind, ranks: Ranks) -> Rank:
-    return 0 if len(ranks) == 1 and ranks[0] != OMITTED and not kind.attrs else None
-
-
 # Operators that move data, and those that make data of a shape.
 
 
@@ -408,15 +400,7 @@ def _reduction(kind: NodeKind, ranks: Ranks) -> Rank:
     return rank - count if count and rank >= count else None
 
 
-def _arg(kind: NodeKind, ranks: Ranks) -> Rank:
-    rank, axis, keeps = _plain(ranks, 0), kind.attrs.get("axis", 0), kind.attrs.get("keepdims", 1)
-    if rank is None or not isinstance(axis, int) or not -rank <= axis < rank or keeps not in (0, 1):
-        return None
-    return rank if keeps else rank - 1
-
-
 _RULES: dict[str, Callable[[NodeKind, Ranks], Rank]] = {
-    "arg": _arg,
     "concat": _concat,
     "constant": _constant,
     "constant_of_shape": lambda kind, ranks: _length(ranks, 0),
@@ -427,14 +411,11 @@ _RULES: dict[str, Callable[[NodeKind, Ranks], Rank]] = {
     "gemm": _gemm,
     "global_pool": _global_pool,
     "matrix_product": _matrix_product,
-    "NonZero": lambda kind, ranks: 2,
     "pool": _window,
     "range": lambda kind, ranks: 1,
-    "recurrent": lambda kind, ranks: 4,
     "reduction": _reduction,
     "reshape": _reshape,
     "shape": _shape,
-    "size": _size,
     "squeeze": _squeeze,
     "transpose": _transpose,
     "unsqueeze": _unsqueeze,

@@ -429,14 +429,15 @@ class Mend:
 
 @record(frozen=True, slots=True)
 class Each:
-    """`each x in n.inputs if test { x = Cast<to=float>(x) }`: puts a new tensor in the place of each operand that passes.
+    """`each x in n.inputs if test { x = Cast<to=float>(x) }`: puts a node before each operand that passes, or after outputs.
 
-    `base` is the label of the node; without `inputs` it is a run `*xs`, which has the new tensors from there on.
+    `base` is the label of the node and `field` is `inputs` or `outputs`. Without a field, `base` is a run `*xs`, which has the
+    new tensors from there on.
     """
 
     name: str
     base: str
-    inputs: bool
+    field: str | None
     test: Expr | None
     value: Build
     span: Span = NOWHERE

@@ -30,7 +30,7 @@ from rewriter.core.language import ast, schema
 from rewriter.core.language.ast import bound, walk
 from rewriter.core.language.pattern import ANY_OPERATOR, PatternNode, compile_pattern, is_late, is_run
 from rewriter.core.language.rules import Rule, with_operators
-from rewriter.core.language.schema import ANY, DTYPES, union
+from rewriter.core.language.schema import DTYPES
 from rewriter.core.onnxfile.census import OPAQUE, Census, NodeKind
 
 # The demands of one pattern node on a kind of node, and the conditions of the rule for that kind.
@@ -50,7 +50,6 @@ class NodeQuestion:
         self._wheres = [where.condition for where in rule.wheres]
         self._names: dict[str, Any] = dict.fromkeys(strangers, UNKNOWN)
         self._required: list[int] = []
-        self._typed: list[tuple[int, int]] = []
         self._early: list[ast.AttrPattern] = []
         self._late: list[ast.AttrPattern] = []
         self._asks_types = False
@@ -72,17 +71,14 @@ class NodeQuestion:
         places: dict[str, list[int]] = {}
         for position, operand in enumerate(node.inputs):
             capture = operand if isinstance(operand, ast.Capture) else None
-            if isinstance(operand, ast.Variadic) and operand.name is not None:
-                exact = one_run and (not free or count == 1)
-                names[operand.name] = RunOf(*((position, count - position - 1) if exact else (0, 0)), exact=exact)
-            if capture is not None and (position < placed or one_run):
-                places.setdefault(capture.name, []).append(position if position < placed else position - count)
+            if isinstance(operand, ast.Variadic) and operand.name is not None and one_run and (not free or count == 1):
+                names[operand.name] = RunOf(position, count - position - 1)
+            if capture is not None and position < placed:
+                places.setdefault(capture.name, []).append(position)
             if position < placed and not free and not (capture is not None and capture.optional):
                 self._required.append(position)
-            if position < placed and capture is not None and capture.type is not None and capture.type.dtype is not None:
-                self._typed.append((-1 if free else position, 1 << DTYPES[capture.type.dtype]))
         optional = [at for at, one in enumerate(node.inputs) if isinstance(one, ast.Capture) and one.optional]
-        self._asks_types = bool(self._typed) or any(at > optional[0] for at in self._required if optional)
+        self._asks_types = any(at > optional[0] for at in self._required if optional)
         names.update((name, CoarseTensor(tuple(at), free=free)) for name, at in places.items())
         for position, output in enumerate(source.outputs):
             if output.variadic:
@@ -115,20 +111,10 @@ class NodeQuestion:
                 return False
         if world.operand_types is None:
             world.wants_types = self._asks_types
-        if world.operand_types is not None and not self._reads(world.operand_types):
-            return False
+        types = world.operand_types
+        if types is not None and any(position < len(types) and not types[position] for position in self._required):
+            return False  # an operand of the pattern is left out
         return all(may_hold(where, names, world) for where in self._wheres)
-
-    def _reads(self, types: tuple[int, ...]) -> bool:
-        """Whether operands of these types may match the pattern."""
-        count = len(types)
-        if any(position < count and not types[position] for position in self._required):
-            return False
-        for position, wanted in self._typed:
-            bits = union(types) if position < 0 else types[position] if position < count else ANY
-            if bits and not bits & wanted:
-                return False
-        return True
 
 
 def _fits(attr: ast.AttrPattern, names: CoarseNames, world: CoarseWorld) -> Any:
@@ -174,7 +160,7 @@ class Forecast:
 
     def _possible(self, rules: Sequence[Rule]) -> list[Rule]:
         model = self._model
-        relevant = _relevant_forecasts(with_operators(rules, frozenset(model.kinds_by_operator)))
+        relevant = _relevant_forecasts(with_operators(rules, model.operators))
         model_wide = relevant.model_wide(model)
         left: dict[_RuleForecast, int] = {}
         for one in relevant.rules:
@@ -320,8 +306,8 @@ def _found(model: CensusModel, question: NodeQuestion, cases: Cases) -> int:
     """The answer for the first possible kind of a pattern node; 0 if there is none."""
     assert question.node is not None
     fixed, most = question.node.fixed, question.node.most
-    for op in model.kinds_by_operator if question.node.ops is ANY_OPERATOR else question.node.ops:
-        for kind in model.kinds_by_operator.get(op, ()):
+    for op in model.operators if question.node.ops is ANY_OPERATOR else question.node.ops & model.operators:
+        for kind in model.kinds_by_operator[op]:
             for count, least in kind.arities:
                 if fixed <= count and (most is None or least <= most):
                     break

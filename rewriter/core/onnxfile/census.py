@@ -24,26 +24,29 @@ VECTOR = 1 << 20
 
 
 class Form:
-    """Operator and plain attributes, one object for all models of this process: results that follow from them alone are found
-    once.
+    """Operator and attributes, one object for all models of this process: results that follow from them alone are found once.
+
+    The attributes of nodes that are not read (`OPAQUE`) may differ, except for the element type and the rank of a tensor.
     """
 
-    __slots__ = ("attrs", "domain", "op")
+    __slots__ = ("attrs", "domain", "dtype", "op", "rank")
 
-    def __init__(self, op: str, domain: str, attrs: dict[str, Any]) -> None:
+    def __init__(self, op: str, domain: str, attrs: dict[str, Any], dtype: int, rank: int | None) -> None:
         self.op = op
         self.domain = domain
         self.attrs = attrs
+        self.dtype = dtype
+        self.rank = rank
 
     def kind(self) -> NodeKind:
         """The kind of it in one more model."""
-        return NodeKind(self.op, self.domain, self.attrs, form=self)
+        return NodeKind(self.op, self.domain, self.attrs, self.dtype, self.rank, form=self)
 
 
 LONGEST, MOST_KEPT = 1 << 8, 1 << 14
 """Bytes of a piece of a model that is known again in others, and how many such pieces."""
 known_forms: dict[bytes, Form] = {}
-"""Kinds by the bytes behind the names of a node."""
+"""By the bytes behind the names of a node, with and without fields that no form depends on."""
 known_types: dict[bytes, tuple[int, int | None]] = {}
 """Element type and rank, by the bytes of a type."""
 
@@ -64,7 +67,7 @@ class NodeKind:
     """Nodes that have operator and attributes in common.
 
     Attributes:
-        form: the part that equal kinds of other models share, attributes included; None if an attribute is not read.
+        form: the part that equal kinds of other models share, attributes included; None for long attributes and subgraphs.
         attrs: by name, the value that `Node.attrs` would have, or `OPAQUE`.
         dtype: element type of the tensor or sparse tensor among the attributes, 0 without one.
         rank: the rank of this tensor, or `VECTOR` and a length.

@@ -18,13 +18,14 @@ __all__ = ["MalformedError", "take_census"]
 Field = tuple[int, int, Any]
 """Number, wire type, and the number that a field holds, or the place of its value."""
 
-LARGE = 1 << 16
-"""Bytes of a graph from which on its nodes are read in columns by numpy; `LARGE_AT_START` if numpy is not imported yet."""
-LARGE_AT_START = 1 << 20
+MANY = 1000
+"""Nodes from which on numpy reads them in columns; `MANY_AT_START` if numpy is not imported yet."""
+MANY_AT_START = 10_000
 MOST_LEVELS = 30
 """Subgraphs in each other; protobuf itself ends at about 33."""
 
 _INT, _FLOAT, _STRING, _TENSOR, _GRAPH, _FLOATS, _INTS, _STRINGS, _SPARSE = 2, 1, 3, 4, 5, 6, 7, 8, 11
+_OF_FORM = frozenset((4, 5, 7))  # of a node: operator, attributes, domain; what is left are texts about the node
 _TENSOR_FIELDS = frozenset((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 16))
 _ELSEWHERE = frozenset((13, 14))  # of a tensor: the place of its data
 _OTHER_VALUE = frozenset((9, 10, 11, 14, 22, 23))  # of an attribute: TENSORS, GRAPHS, TYPE_PROTO and SPARSE_TENSOR
@@ -49,6 +50,7 @@ class _CensusReader:
         self.data = data
         self.source = Source.of(data)
         self.kinds: dict[bytes, NodeKind] = {}
+        self.by_form: dict[Form, NodeKind] = {}
         self.single: list[NodeKind] = []
         self.names: list[bytes] = []
         self.types: dict[bytes, tuple[int, int | None]] = {}
@@ -85,7 +87,7 @@ class _CensusReader:
                 raise MalformedError
             found[key] = body
         b"\n".join(self.names).decode()
-        kinds = [*self.kinds.values(), *self.single]
+        kinds = [*dict.fromkeys(self.kinds.values()), *self.single]
         latest = max(self.latest_type, max((dtype for dtype, _ in self.types.values()), default=0))
         return Census(graph, kinds, ir_version, strings[2], strings[3], imports, found, self.refers, latest)
 
@@ -127,12 +129,14 @@ class _CensusReader:
             raise MalformedError
         data, body = self.data, Body()
         node, info = self.node, self.info
-        large = level == 0 and end - i >= (LARGE if "numpy" in sys.modules else LARGE_AT_START)
+        is_first = level == 0
         while i < end:
-            if large and data[i] == 10:
-                large, i = False, self.columns(i, end, body)
-                if i == end:
-                    break
+            if is_first and data[i] == 10:
+                is_first = False
+                if self.has_nodes(i, end, MANY if "numpy" in sys.modules else MANY_AT_START):
+                    i = self.columns(i, end, body)
+                    if i == end:
+                        break
             key, size = data[i], data[i + 1]
             i += 2
             if key > 127 or size > 127:
@@ -167,6 +171,18 @@ class _CensusReader:
             settle(body)
         return body
 
+    def has_nodes(self, i: int, end: int, count: int) -> bool:
+        """Whether so many nodes follow each other from a place on."""
+        for _ in range(count):
+            if i >= end or self.data[i] != 10:
+                return False
+            size = self.data[i + 1]
+            i += 2
+            if size > 127:
+                _, size, i = self.head(i - 2)
+            i += size
+        return True
+
     def columns(self, i: int, end: int, body: Body) -> int:
         """Reads all nodes at once, if they allow it. Returns the place behind them."""
         from rewriter.core.onnxfile.columns import read_columns
@@ -177,7 +193,7 @@ class _CensusReader:
         for rest in columns.rests:
             kind = self.kinds.get(rest)
             if kind is None and (form := known_forms.get(rest)) is not None:
-                kind = self.kinds[rest] = form.kind()
+                kind = self.kinds[rest] = self.kind_of(form)
             if kind is None:
                 alone = _CensusReader(rest)
                 kind = alone.kind(0, len(rest), 0)
@@ -186,7 +202,7 @@ class _CensusReader:
                 self.names += alone.names
                 self.refers |= alone.refers
                 self.latest_type = max(self.latest_type, alone.latest_type)
-                self.kinds[rest] = kind
+                kind = self.kinds[rest] = kind if kind.form is None else self.kind_of(kind.form)
             columns.kinds.append(kind)
         for at, listed, used_count in columns.arities():
             columns.kinds[at].arities.add((listed, used_count))
@@ -227,7 +243,7 @@ class _CensusReader:
         kind = self.kinds.get(tail)
         if kind is None:
             form = known_forms.get(tail)
-            kind = self.kind(i, end, level) if form is None else form.kind()
+            kind = self.kind(i, end, level) if form is None else self.kind_of(form)
             if kind.bodies:
                 self.single.append(kind)
             else:
@@ -242,28 +258,52 @@ class _CensusReader:
         body.inner += kind.bodies.values()
         body.listed.append((kind, inputs, outputs))
 
+    def kind_of(self, form: Form) -> NodeKind:
+        """The kind of the nodes of a form."""
+        found = self.by_form.get(form)
+        if found is None:
+            found = self.by_form[form] = form.kind()
+        return found
+
     def kind(self, i: int, end: int, level: int) -> NodeKind:
         """The kind of a node: the part behind its names."""
+        found = []
+        for number, wire, start, place, stop in fields(self.source, i, end):
+            if wire != 2 or number not in (4, 5, 6, 7, 9, 10):
+                raise MalformedError
+            if number in _OF_FORM:
+                found.append((number, start, place, stop))
+        content = b"\0".join([b"", *[self.data[start:stop] for _, start, _, stop in found]])  # no node begins with this byte
+        form = known_forms.get(content)
+        if form is not None:
+            return self.kind_of(form)
         op = domain = None
         kind = NodeKind("", "", {})
-        for number, wire, value in self.fields(i, end):
-            if wire != 2:
-                raise MalformedError
+        opaque = []
+        for number, _, place, stop in found:
             if number == 4 and op is None:
-                op = self.text(value)
+                op = self.text((place, stop))
             elif number == 5:
-                self.attribute(value[0], value[1], kind, level)
+                name = self.attribute(place, stop, kind, level)
+                if kind.attrs[name] is OPAQUE:
+                    opaque.append((name, kind.dtype, kind.rank))
             elif number == 7 and domain is None:
-                domain = self.text(value)
-            elif number not in (6, 9, 10):
+                domain = self.text((place, stop))
+            else:
                 raise MalformedError
         kind.op = op or ""
         kind.domain = "" if domain in (None, "ai.onnx") else domain
-        if end - i <= LONGEST and OPAQUE not in kind.attrs.values():
-            kind.form = keep(known_forms, self.data[i:end], Form(kind.op, kind.domain, kind.attrs))
-        return kind
+        if opaque:
+            content = b"\0%a" % ((kind.op, kind.domain, kind.attrs, opaque),)
+        if kind.bodies or len(content) > LONGEST:
+            return kind
+        form = keep(known_forms, content, Form(kind.op, kind.domain, kind.attrs, kind.dtype, kind.rank))
+        if not opaque:
+            keep(known_forms, self.data[i:end], form)
+        return self.kind_of(form)
 
-    def attribute(self, i: int, end: int, kind: NodeKind, level: int) -> None:
+    def attribute(self, i: int, end: int, kind: NodeKind, level: int) -> str:
+        """Reads an attribute, and returns its name."""
         name, form, reference = "", 0, False
         values: dict[int, list[Any]] = {}
         for number, wire, value in self.fields(i, end):
@@ -282,6 +322,7 @@ class _CensusReader:
         if name in kind.attrs or not name:
             raise MalformedError
         kind.attrs[name] = OPAQUE if reference else self.value(form, values, name, kind, level)
+        return name
 
     def value(self, form: int, values: dict[int, list[Any]], name: str, kind: NodeKind, level: int) -> Any:
         if form in (_INT, _FLOAT, _STRING):

@@ -35,10 +35,10 @@ from rewriter.core.rewriting.model_edits import add_output, set_model_field
 from rewriter.core.rewriting.transaction import Refused, Rewriting
 from rewriter.core.whole_model import repairs
 
-# `each x in n.inputs if ... { x = Op(x) }`: new tensors replace some operands, for any number of operands.
+# `each x in n.inputs if ... { x = Op(x) }`: new tensors replace some operands or outputs, for any number of them.
 #
-# This is a statement of its own, since a rule does not know how many operands a node has. A tensor in several positions is
-# rewritten once.
+# This is a statement of its own, since a rule does not know how many operands and outputs a node has. A tensor in several
+# positions is rewritten once.
 
 
 @record(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class _Chosen:
 
 
 def prepare_each(rewriting: Rewriting, each: ast.Each) -> tuple[Any, Any]:
-    """The computed parts for every operand that passes the test. Raises Undecided if a test is unknown."""
+    """The computed parts for every tensor that passes the test. Raises Undecided if a test is unknown."""
     outer, chosen = rewriting.names, dict[int, _Chosen]()
-    for tensor in _operands(rewriting, each):
+    for tensor in _tensors(rewriting, each):
         if not tensor.name or id(tensor) in chosen:
             continue
         rewriting.names = outer.within(each.name, tensor)
@@ -65,16 +65,23 @@ def prepare_each(rewriting: Rewriting, each: ast.Each) -> tuple[Any, Any]:
 
 
 def apply_each(rewriting: Rewriting, each: ast.Each, value: Any, at: Any) -> None:
-    """Builds the new nodes and hands them to the node, or to those who read the run from here on."""
+    """Builds the new nodes and hands their results to the node, to the readers of its outputs, or to the readers of the run."""
     outer, new_tensors = rewriting.names, dict[int, gs.Tensor]()
+    old = {number: rewriting.fresh("before", one.tensor) for number, one in value.items()} if each.field == "outputs" else {}
     for number, one in value.items():
         rewriting.names = outer.within(each.name, one.tensor)
+        if old:
+            rewriting.kept[each.name] = old[number]
         try:
             new_tensors[number] = build(rewriting, each.value, one.new)
         finally:
             rewriting.names = outer
-    operands = _operands(rewriting, each)
-    if not each.inputs:
+            rewriting.kept.pop(each.name, None)
+            rewriting.new_values.pop(each.name, None)
+    if old:
+        return  # the new nodes make the tensors that the node made
+    operands = _tensors(rewriting, each)
+    if each.field is None:
         rewriting.new_values[each.base] = [new_tensors.get(id(tensor), tensor) for tensor in operands]
         return
     node = rewriting.node(each.base)
@@ -83,9 +90,10 @@ def apply_each(rewriting: Rewriting, each: ast.Each, value: Any, at: Any) -> Non
             rewriting.edits.set_input(node, position, new_tensors[id(tensor)])
 
 
-def _operands(rewriting: Rewriting, each: ast.Each) -> list[gs.Tensor]:
-    if each.inputs:
-        return list(rewriting.node(each.base).inputs)
+def _tensors(rewriting: Rewriting, each: ast.Each) -> list[gs.Tensor]:
+    if each.field:
+        node = rewriting.node(each.base)
+        return list(node.inputs if each.field == "inputs" else node.outputs)
     return list(rewriting.new_values.get(each.base) or rewriting.run(each.base))
 
 

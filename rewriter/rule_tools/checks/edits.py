@@ -222,7 +222,8 @@ class EditCheck:
             helps = did_you_mean(place.field or "", _MODEL_EDITS)
             self.context.report("E210", message, place.span, "not a place", notes, helps)
             return
-        self._whole_model(place.span)
+        if place.field != "opset":
+            self._whole_model(place.span)
         informed = self.context.is_repair and self.context.header.needs_source
         if place.field == "outputs" and not (self.context.is_interface or informed):
             self.interface_only("which tensors the model gives out", place.span)

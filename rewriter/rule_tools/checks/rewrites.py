@@ -264,13 +264,13 @@ class BlockCheck:
         self.ref(ast.Ref(statement.name, span=statement.span))
 
     def _each(self, each: ast.Each) -> None:
-        """`each` iterates over the operands of a node or a run of them; the new nodes read the item."""
+        """`each` iterates over the operands or outputs of a node, or over a run of operands; the new nodes read the item."""
         found = self.scope.use(each.base, each.span)
-        wanted = "node" if each.inputs else "tensors"
-        if found is not None and (found.type != wanted or found.kind == "made node" or (found.output and not each.inputs)):
-            what = "the label of a matched node" if each.inputs else "a run of operands, as `*xs` binds it"
+        wanted = "node" if each.field else "tensors"
+        if found is not None and (found.type != wanted or found.kind == "made node" or (found.output and not each.field)):
+            what = "the label of a matched node" if each.field else "a run of operands, as `*xs` binds it"
             message = f"`each` goes through {what}, and `{each.base}` is {KIND_WORDS[found.kind]}"
-            helps = (f"write each {each.name} in n.inputs, where `n` labels the node",)
+            helps = (f"write each {each.name} in n.inputs, or in n.outputs, where `n` labels the node",)
             self.context.report("E210", message, each.span, "not several operands", helps=helps)
         with self.scope.item(Binding(each.name, "item", "tensor", each.name_span)):
             if each.test is not None:

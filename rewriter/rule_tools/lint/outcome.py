@@ -186,9 +186,9 @@ class _ResultWriter:
         """No node comes or goes."""
 
     def _each(self, each: ast.Each) -> None:
-        """The number of new nodes, and the operands that they replace, depend on the model."""
+        """The number of new nodes, and the tensors that they replace, depend on the model."""
         self._known = False
-        if each.inputs and (ref := self._node_of(each.base)) is not None:
+        if each.field and (ref := self._node_of(each.base)) is not None:
             self._nodes[self._touch(ref)].open_up()
 
     def _node_of(self, label: str) -> TermRef | None:

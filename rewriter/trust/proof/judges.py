@@ -547,8 +547,8 @@ SAYS_AT_RUN = {"GRU": _ANY_SHAPE, "LSTM": _ANY_SHAPE, "ScatterElements": _ANY_SH
 shapes of its operands in such a run. The last shape is also that of all further operands.
 """
 AT_RUN = ("does not support", "data type is not supported")
-AT_LOAD = ("Failed to construct locale",)
-"""Errors of a kernel when the machine lacks something that it needs."""
+AT_LOAD = ("Failed to construct locale", "Batchwise recurrent operations (layout == 1) are not supported")
+"""Errors of a kernel that does not load: the machine lacks a locale that it needs, or it does not know an attribute's value."""
 
 
 def has_kernel(model: onnx.ModelProto) -> bool | None:

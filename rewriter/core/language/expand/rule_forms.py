@@ -458,9 +458,10 @@ def _maybe(node: ast.NodePattern) -> Iterator[Diagnostic]:
     elif node.outputs and not isinstance(first, ast.Capture | ast.NodePattern):
         message = "if this node is missing, its first operand replaces its output, and needs a name"
         yield Diagnostic("E019", message, word, "what else?", (), ("name the first operand: y = maybe Cast(x)",))
-    elif node.outputs and (len(node.outputs) > 1 or node.more_outputs or node.outputs[0].name is None):
+    elif node.more_outputs or len(node.outputs) > 1 or (node.outputs and node.outputs[0].name is None):
         message = "a node that may be absent has one output, which has a name"
-        yield Diagnostic("E019", message, node.outputs[0].span, "not one tensor", (), ("write y = maybe Cast(x)",))
+        where = node.outputs[0].span if node.outputs else word
+        yield Diagnostic("E019", message, where, "not one tensor", (), ("write y = maybe Cast(x)",))
 
 
 def _chain(node: ast.NodePattern) -> Iterator[Diagnostic]:

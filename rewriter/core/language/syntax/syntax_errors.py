@@ -152,8 +152,8 @@ CONST ORDERED            : NAME DTYPE TENSOR LBRACE TIMES ANY MORE LSQB LPAR COL
 ORDERED NAME             : LPAR COLUMN MAYBE LSQB : an operator call such as `Relu(x)`
 ANY LBRACE NAME COLUMN   : DTYPE TIMES LSQB : an operand such as `x` or `{{2.0}}`
 COLUMN LBRACE NAME       : DTYPE : an operator call such as `Relu(x)`
-DEL NAME                 : LSQB SPREAD ANY INLINE MEND COLUMN EACH OUTLINE ADD_OUTPUT : a statement such as `y = Relu(x)`
-SPREAD NAME LSQB         : ANY : a pattern line such as `y = Relu(x)`
+DEL NAME                 : LSQB SPREAD ANY MORE INLINE MEND COLUMN EACH OUTLINE ADD_OUTPUT : a statement such as `y = Relu(x)`
+SPREAD NAME LSQB         : ANY MORE : a pattern line such as `y = Relu(x)`
 WHERE                    : {_PARTS} : another part of the rule such as `where`
 INPUT OUTPUT             :  : `input x` or `output y`
 BANG NAME                :  : an attribute such as `axis=1`

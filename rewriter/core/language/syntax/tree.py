@@ -381,7 +381,7 @@ class RewriteBuilder(PatternBuilder):
         return ast.Inline(str(label), None if attr is None else str(attr), self.span(tree))
 
     def _each(self, tree: Part) -> ast.Each:
-        _, name, base, inputs, test, body = tree.children
+        _, name, base, field, test, body = tree.children
         statement = self._assign(body)
         one = isinstance(statement, ast.Build) and [output.name for output in statement.outputs] == [str(name)]
         if not isinstance(statement, ast.Build) or not one or statement.outputs[0].variadic:
@@ -389,8 +389,9 @@ class RewriteBuilder(PatternBuilder):
             self.problem("E012", f"`each` makes one node in the place of `{name}`", self.span(body), "another form", helps)
             statement = ast.Build((), ast.Op("Identity"), (), ())
         condition = None if test is None else self.expr(test)
-        place = self.new_name(name), str(base), inputs is not None
-        return ast.Each(*place, condition, replace(statement, outputs=()), self.span(tree), self.span(name))
+        value = statement if field == "outputs" else replace(statement, outputs=())
+        place = self.new_name(name), str(base), None if field is None else str(field)
+        return ast.Each(*place, condition, value, self.span(tree), self.span(name))
 
     def _assign(self, tree: Part) -> ast.Build | ast.Redirect:
         """`y = Op(x)` makes a node; `y = x` and `y = {expr}` redirect one named output and have no label."""

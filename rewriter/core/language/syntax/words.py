@@ -43,7 +43,7 @@ KEYWORDS = frozenset(
     )
 )
 
-CONTEXTUAL = frozenset({"all", "any", "count", "define", "each", "maybe", "outline", "table", "with"})
+CONTEXTUAL = frozenset({"all", "any", "count", "define", "each", "maybe", "outline", "outputs", "table", "with"})
 """Words that are keywords only at certain places of the grammar. Elsewhere they may be names."""
 
 OWNERS = frozenset({"model", "outer"})
