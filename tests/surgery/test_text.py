@@ -50,9 +50,16 @@ def awkward(tmp_path: Path) -> Path:
     return path
 
 
+def holds_no_strings(path: Path) -> bool:
+    """Whether an attribute is an empty list of strings, which ONNX's text cannot represent."""
+    nodes = onnx.load(path, load_external_data=False).graph.node
+    return any(one.type == onnx.AttributeProto.STRINGS and not one.strings for node in nodes for one in node.attribute)
+
+
 @pytest.mark.parametrize("ending", ["onnxtxt", "json", "textproto"])
 def test_a_text_gives_the_bytes_again(call: Call, tmp_path: Path, ending: str) -> None:
-    shipped = [*sorted(MODELS.glob("*/model.onnx"))[::9], *sorted(MODELS.glob("*.onnx"))[::3]]
+    exports = [path for path in sorted(MODELS.glob("*/model.onnx")) if not holds_no_strings(path)]
+    shipped = [*exports[::9], *sorted(MODELS.glob("*.onnx"))[::3]]
     for number, model in enumerate([awkward(tmp_path), texts.written(tmp_path, texts.FUNCTIONS), *shipped]):
         text, again = tmp_path / f"{number}.{ending}", tmp_path / f"{number}.again.onnx"
         done = call("text", model, "-o", text)
