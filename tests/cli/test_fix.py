@@ -361,8 +361,8 @@ def test_what_onnx_runtime_has_no_kernel_for_gives_the_outputs_of_the_reference(
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("op", "gates", "made", "rule"), [("LSTM", 4, "y, h, c", "TYP039"), ("GRU", 3, "y, h", "TYP039")])
-def test_a_double_layer_with_a_bias_is_repaired(call: Call, tmp_path: Path, op: str, gates: int, made: str, rule: str) -> None:
+@pytest.mark.parametrize(("op", "gates", "made"), [("LSTM", 4, "y, h, c"), ("GRU", 3, "y, h")])
+def test_a_double_layer_with_a_bias_is_repaired(call: Call, tmp_path: Path, op: str, gates: int, made: str) -> None:
     """As PyTorch writes it; ONNX Runtime loads the model, and refuses to run it."""
     pytest.importorskip("onnxruntime")
     text = f"""<ir_version: 8, opset_import: ["": 17]>
@@ -371,6 +371,6 @@ def test_a_double_layer_with_a_bias_is_repaired(call: Call, tmp_path: Path, op: 
     onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
     assert "does not support double" in call("run", tmp_path / "net.onnx").err
     done = call("fix", tmp_path / "net.onnx", "-o", tmp_path / "fixed.onnx")
-    assert done.code == 0 and f"  {rule} " in done.out
+    assert done.code == 0 and "  TYP039 " in done.out
     assert "  ONNX Runtime failed to run it: " in done.out and "-> runs now" in done.out
     assert call("run", tmp_path / "fixed.onnx").code == 0
