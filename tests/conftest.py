@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +31,6 @@ def _write_many(library: loading.Library, kind: str, rules: Sequence[Rule], warn
 
 
 loading.Library.write = _write_many  # type: ignore[method-assign]
-loading._loaded = deque(maxlen=1024)  # by default, four other files displace the shipped rules
 
 
 def pytest_configure(config: pytest.Config) -> None:

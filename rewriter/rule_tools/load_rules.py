@@ -7,12 +7,11 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rewriter.core import resources
 from rewriter.core.errors import RewriterError
@@ -22,7 +21,6 @@ from rewriter.core.language.rule_files import (
     PackedTrees,
     Shared,
     SharedDefines,
-    State,
     built,
     find_rule_files,
     flat,
@@ -216,8 +214,24 @@ def _circle(start: str, following: str, rules: Mapping[str, Rule]) -> list[str] 
     return None
 
 
-_loaded: deque[tuple[list[State], RulesAndWarnings]] = deque(maxlen=4)
-"""The rule sets that this process loaded last, with the states of the files."""
+Made = TypeVar("Made")
+KEPT = 8
+_recent: dict[tuple[object, ...], Any] = {}
+"""What this process made of rule files, by the states of the files; what was used last stands last."""
+
+
+def _recalled(kind: str, libraries: Sequence[Library], make: Callable[[], Made]) -> Made:
+    """What `make` returns, or what it returned for files in these states; with everything that was computed for it since."""
+    key = (kind, *(state for library in libraries for state in library.states))
+    made: Made | None = _recent.pop(key, None)
+    if made is None:
+        made = make()
+        if not all(library.is_stable for library in libraries):
+            return made
+    _recent[key] = made
+    for oldest in list(_recent)[:-KEPT]:
+        _recent.pop(oldest, None)
+    return made
 
 
 Watch = Callable[[Sequence[SourceText]], Iterable[SourceText]]
@@ -237,7 +251,10 @@ def load_rules(paths: Path | str | Iterable[Path | str] | None = None, watch: Wa
     """
     files = find_rule_files(paths)
     libraries = [Library(part) for part in _apart(files, paths)]
-    read = [_read(library, watch) for library in libraries]
+    return _recalled("set", libraries, lambda: _rule_set(files, libraries, [_read(library, watch) for library in libraries]))
+
+
+def _rule_set(files: Sequence[str], libraries: Sequence[Library], read: Sequence[RulesAndWarnings]) -> RuleSet:
     sources = {source.path: source for library in libraries for source in library.sources}
     places = {path: number for number, path in enumerate(dict.fromkeys((*files, *sources)))}
     rules = sorted((rule for part, _ in read for rule in part), key=lambda rule: places[rule.path])
@@ -253,13 +270,7 @@ def load_rules(paths: Path | str | Iterable[Path | str] | None = None, watch: Wa
 
 
 def _read(library: Library, watch: Watch) -> RulesAndWarnings:
-    for states, known in _loaded:
-        if states == library.states:
-            return known
-    found = library.read("checked") or _compiled(library, watch)
-    if library.is_stable:
-        _loaded.append((library.states, found))
-    return found
+    return _recalled("checked", [library], lambda: library.read("checked") or _compiled(library, watch))
 
 
 def _apart(files: Sequence[str], paths: object) -> list[Sequence[str]]:
