@@ -5,11 +5,13 @@ not parsed and checked again.
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,7 +34,7 @@ from rewriter.core.language.rule_files import (
     with_defines,
 )
 from rewriter.core.language.rules import Rule, RuleSet, code_key
-from rewriter.core.record import record
+from rewriter.core.record import record, replace
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -101,19 +103,21 @@ class Library:
             fronts.append((numbers[rule.path], identity, shared.numbers(common)))
         trees = [flat(rule.ast) for rule in rules]
         docs = [rule.ast.doc for rule in rules]
-        text = [pack((fronts, shared.flat, flat(tuple(warnings)))), pack(docs), *[pack(question(tree)) for tree in trees]]
+        noted = [(numbers[one.path], flat(replace(one, path=""))) for one in warnings]
+        text = [pack((fronts, shared.flat, noted)), pack(docs), *[pack(question(tree)) for tree in trees]]
         key = self._key(kind)
         resources.write("rules", key, "\n".join(text), [pack(tree) for tree in trees])
         self._write_states(kind, key)
 
     def _key(self, kind: str) -> str:
-        """The key of the data that is derived from the texts."""
+        """The key of the data that is derived from the texts: the same for all copies of a folder."""
         from hashlib import sha256
 
         digest = sha256(kind.encode())
+        folder = os.path.dirname(self.sources[0].path)
         for source in self.texts:
-            text = source.text.encode()
-            digest.update(f"\0{len(source.path)} {len(text)} {source.path}\0".encode(errors="surrogateescape"))
+            name, text = os.path.relpath(source.path, folder), source.text.encode()
+            digest.update(f"\0{len(name)} {len(text)} {name}\0".encode(errors="surrogateescape"))
             digest.update(text)
         return digest.hexdigest()[:32]
 
@@ -132,13 +136,13 @@ def _cached(key: str, sources: Sequence[SourceText]) -> RulesAndWarnings | None:
         return None
     first, docs, *questions = data.split("\n")
     trees = PackedTrees(key, docs)
-    fronts, flat_values, warnings = json.loads(first)
+    fronts, flat_values, noted = json.loads(first)
     values = [*map(built, flat_values)]
     rules = [
         Rule.from_cache((trees, number, questions[number]), (identity, [values[at] for at in common]), sources[place])
         for number, (place, identity, common) in enumerate(fronts)
     ]
-    return rules, built(warnings)
+    return rules, tuple(replace(built(one), path=sources[place].path) for place, one in noted)
 
 
 # Codes of rules that are loaded together, from one file or several.
@@ -215,7 +219,7 @@ def _circle(start: str, following: str, rules: Mapping[str, Rule]) -> list[str] 
 
 
 Made = TypeVar("Made")
-KEPT = 8
+KEPT = 64
 _recent: dict[tuple[object, ...], Any] = {}
 """What this process made of rule files, by the states of the files; what was used last stands last."""
 
@@ -226,10 +230,10 @@ def _recalled(kind: str, libraries: Sequence[Library], make: Callable[[], Made])
     made: Made | None = _recent.pop(key, None)
     if made is None:
         made = make()
-        if not all(library.is_stable for library in libraries):
+        if made is None or not all(library.is_stable for library in libraries):
             return made
     _recent[key] = made
-    for oldest in list(_recent)[:-KEPT]:
+    for oldest in list(_recent)[: max(0, len(_recent) - KEPT)]:
         _recent.pop(oldest, None)
     return made
 
@@ -250,8 +254,8 @@ def load_rules(paths: Path | str | Iterable[Path | str] | None = None, watch: Wa
         RuleFileError: with all errors in all files, warnings included.
     """
     files = find_rule_files(paths)
-    libraries = [Library(part) for part in _apart(files, paths)]
-    return _recalled("set", libraries, lambda: _rule_set(files, libraries, [_read(library, watch) for library in libraries]))
+    libraries = [Library(part) for part in _apart(files)]
+    return _recalled("set", libraries, lambda: _rule_set(files, libraries, _read(libraries, watch)))
 
 
 def _rule_set(files: Sequence[str], libraries: Sequence[Library], read: Sequence[RulesAndWarnings]) -> RuleSet:
@@ -269,17 +273,20 @@ def _rule_set(files: Sequence[str], libraries: Sequence[Library], read: Sequence
     )
 
 
-def _read(library: Library, watch: Watch) -> RulesAndWarnings:
-    return _recalled("checked", [library], lambda: library.read("checked") or _compiled(library, watch))
+def _read(libraries: Sequence[Library], watch: Watch) -> list[RulesAndWarnings]:
+    found = [_recalled("checked", [one], partial(one.read, "checked")) for one in libraries]
+    missing = [one for one, known in zip(libraries, found, strict=True) if known is None]
+    watched = iter(watch([source for one in missing for source in one.texts]) if missing else ())
+    compiled = partial(_compiled, watch=lambda texts: islice(watched, len(texts)))
+    return [known or _recalled("checked", [one], partial(compiled, one)) for one, known in zip(libraries, found, strict=True)]
 
 
-def _apart(files: Sequence[str], paths: object) -> list[Sequence[str]]:
-    """The shipped files, and the others: an author's own rules are compiled again without the shipped ones."""
-    if paths is None:
-        return [files]
-    shipped = set(find_rule_files(None))
-    parts = [path for path in files if path in shipped], [path for path in files if path not in shipped]
-    return [part for part in parts if part] or [files]
+def _apart(files: Sequence[str]) -> list[list[str]]:
+    """The files of each folder: who changes one file compiles the files of its folder again, and no others."""
+    parts: dict[str, list[str]] = {}
+    for path in files:
+        parts.setdefault(os.path.dirname(path), []).append(path)
+    return list(parts.values())
 
 
 def read_rules(paths: Iterable[Path | str] | None = None) -> list[Rule]:
@@ -289,16 +296,23 @@ def read_rules(paths: Iterable[Path | str] | None = None) -> list[Rule]:
         RewriterError: a file cannot be read.
         RuleFileError: a file is not in the rule language.
     """
-    library = Library(find_rule_files(paths))
-    found = library.read("checked") or library.read("parsed")
-    if found is None:
-        rules, said = _parsed(library.texts, as_written=True)
-        problems = [diagnostic for diagnostic in said if not diagnostic.is_warning]
-        if problems:
-            raise RuleFileError(problems, {source.path: source for source in library.texts})
-        library.write("parsed", rules, ())
-        found = rules, ()
-    return sorted(found[0], key=lambda rule: rule.code)
+    rules: list[Rule] = []
+    problems: list[Diagnostic] = []
+    sources: dict[str, SourceText] = {}
+    for library in map(Library, _apart(find_rule_files(paths))):
+        found = library.read("checked") or library.read("parsed")
+        if found is None:
+            parsed, said = _parsed(library.texts, as_written=True)
+            wrong = [diagnostic for diagnostic in said if not diagnostic.is_warning]
+            if not wrong:
+                library.write("parsed", parsed, ())
+            problems += wrong
+            sources.update({source.path: source for source in library.texts})
+            found = parsed, ()
+        rules += found[0]
+    if problems:
+        raise RuleFileError(problems, sources)
+    return sorted(rules, key=lambda rule: rule.code)
 
 
 def _compiled(library: Library, watch: Watch) -> RulesAndWarnings:

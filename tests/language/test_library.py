@@ -8,7 +8,6 @@ import pickle
 import stat
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,7 +31,8 @@ TWO = RULE + RULE.replace("rule A1 a <before: B9>", "rule B9 b")
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of its own, for calls that remember as little of each other as those of different processes."""
-    monkeypatch.setattr("rewriter.rule_tools.load_rules._loaded", deque(maxlen=0))
+    monkeypatch.setattr(loading, "KEPT", 0)
+    monkeypatch.setattr(loading, "_recent", {})
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
     return tmp_path / "home" / "rewriter"
@@ -65,7 +65,8 @@ def compilation(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RuleSet
     """A cache folder with the shipped rules, and the result of the compilation that filled it."""
     folder = tmp_path_factory.mktemp("compilation")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rewriter.rule_tools.load_rules._loaded", deque(maxlen=0))
+        patch.setattr(loading, "KEPT", 0)
+        patch.setattr(loading, "_recent", {})
         patch.setenv("XDG_CACHE_HOME", str(folder))
         return folder, load_rules()
 
@@ -91,7 +92,7 @@ def test_rules_from_the_cache_equal_compiled_ones(shipped: RuleSet, monkeypatch:
 
 
 def test_a_process_loads_files_once_while_they_stay_as_they_are(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rewriter.rule_tools.load_rules._loaded", deque(maxlen=4))
+    monkeypatch.setattr(loading, "KEPT", 4)
     assert (
         load_rules([file]).rules[0] is not load_rules([file]).rules[0]
     )  # it was just written, and may be so again without a trace
@@ -176,6 +177,29 @@ def test_a_changed_text_is_compiled(file: Path) -> None:
     after = load_rules([file])
     assert before.digest != after.digest
     assert after.rules[0].ast.match.nodes[0].ops[0].name == "Tanh"
+
+
+def test_a_copy_of_a_folder_is_not_compiled_again(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a second environment with the same version."""
+    file.write_text("rule A1 a match { y = Softmax(x) } rewrite { y = Softmax(x) }")
+    expected = load_rules([file])
+    assert [warning.code for warning in expected.warnings] == ["W301"]
+    (tmp_path / "other").mkdir()
+    copy = tmp_path / "other" / file.name
+    copy.write_text(file.read_text())
+    monkeypatch.setattr(loading, "_compiled", never)
+    found = load_rules([copy])
+    assert found.digest == expected.digest
+    assert {rule.path for rule in found} == {warning.path for warning in found.warnings} == set(found.sources) == {str(copy)}
+
+
+def test_only_the_folder_of_a_changed_file_is_compiled(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "b.rules").write_text(RULE.replace("A1", "B9").replace(" <before: B9>", ""))
+    load_rules([tmp_path])
+    file.write_text(RULE.replace("Relu", "Tanh"))
+    monkeypatch.setattr(loading, "_parsed", lambda texts, watch: compiling(texts, [str(file)]))
+    assert [rule.code for rule in load_rules([tmp_path])] == ["A1", "B9"]
 
 
 def test_names_count(file: Path, tmp_path: Path) -> None:
