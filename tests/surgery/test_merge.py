@@ -109,7 +109,7 @@ def test_an_operator_of_a_runtime_is_no_function_of_the_other_model(first: bool)
     model = found.model.to_proto()
     assert [node.op_type for node in model.graph.node] == (["f_1", "f"] if first else ["f", "f_1"])
     assert names(model.functions) == ["f_1"]
-    assert found.notes == ["function local::f -> f_1, since another operator has this name"]
+    assert found.notes == ["function local::f -> f_1, because another operator has this name"]
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["the first defines it", "the second defines it"])

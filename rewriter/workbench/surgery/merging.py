@@ -229,7 +229,7 @@ def join(first: Model, second: Model, wires: Mapping[int, gs.Tensor], known: set
     """
     one, other = first.graph, second.graph
     assert isinstance(one, Graph) and isinstance(other, Graph)
-    notes = [f"function {text}, since another operator has this name" for text in unite_functions(first, second)]
+    notes = [f"function {text}, because another operator has this name" for text in unite_functions(first, second)]
     index = GraphIndex(other)
     wired = dict(wires)
     dropped = _unite_constants(one, other, wired)
