@@ -273,7 +273,7 @@ def test_device_configurations_are_united(call: Call, tmp_path: Path) -> None:
     assert call("merge", two, same, "-o", out, "--force").code == 0
     assert names(onnx.load(out).configuration) == ["quad", "pair"]
     done = call("merge", one, other, "-o", out, "--force")
-    assert done.code == 2 and "has another device configuration 'pair' than a model before it" in done.err
+    assert done.code == 2 and "has another device configuration 'pair' than an earlier model" in done.err
 
 
 def test_quantization_parameters_that_are_there_once_are_named_by_both(call: Call, tmp_path: Path) -> None:
