@@ -292,7 +292,7 @@ def main() -> int:
             try:
                 measure(row, target, path, args.rounds)
             except Exception as error:
-                print(f"{path}: left out, since ONNX Runtime does not run it: {error}"[:200], file=sys.stderr)
+                print(f"{path}: left out, because ONNX Runtime does not run it: {error}"[:200], file=sys.stderr)
                 continue
             rows.append(row)
         print("\n".join(lines(rows, markdown=args.markdown)))

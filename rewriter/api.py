@@ -89,7 +89,7 @@ def extract(
         model: as for `fix`; it is not changed.
         to, from_: names of tensors or nodes, patterns, or op:TYPE. The default is the outputs and inputs of the model.
         types: types of new inputs and outputs that the model does not declare, for example "x:float[1,3,N]".
-        auto_inputs: also make inputs of all other tensors that the part needs.
+        auto_inputs: also turn all other tensors that the part needs into inputs.
         output: a file to write.
         options: `force`: overwrite files; `stamp`: leave a record (default: True); `runtime`: whether ONNX Runtime checks the
             result: "no", "auto" or "yes".

@@ -70,7 +70,7 @@ def test_the_example_in_python_does_what_the_command_does(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     assert main(["fix", "net.onnx", "-o", "command.onnx"]) == 0
     exec(compile(example, "README.md", "exec"), {})
-    assert Path("net.fixed.onnx").read_bytes() == Path("command.onnx").read_bytes()
+    assert Path("net.python.onnx").read_bytes() == Path("command.onnx").read_bytes()
 
 
 def test_the_message_of_the_first_model_leads_to_its_rule(capsys: pytest.CaptureFixture[str]) -> None:

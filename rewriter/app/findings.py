@@ -65,7 +65,7 @@ def why(
     source: StrPath = "auto",
     constant_inputs: Literal["auto", "yes", "no"] = "auto",
 ) -> Finding[Explanation]:
-    """Explains at each place where a rule's pattern could end why the rule fires, or does not, as `rewriter why` does.
+    """Explains why a rule fires, or does not, at each place where its pattern could end, as `rewriter why` does.
 
     Args:
         rule: its code.

@@ -203,7 +203,7 @@ def read(path: Path) -> Document:
             raise RewriterError(f"{path}: more than {MOST_BYTES >> 20} MiB, too big for a plan")
         written = data.decode("utf-8")
     except UnicodeDecodeError:
-        raise RewriterError(f"{path}: no plan, since it is not UTF-8 text; `rewriter plan MODEL` writes one") from None
+        raise RewriterError(f"{path}: no plan, because it is not UTF-8 text; `rewriter plan MODEL` writes one") from None
     except OSError as error:
         raise RewriterError(f"{path}: {reason(error)}") from None
     document = parse(written.replace("\r\n", "\n"), str(path))

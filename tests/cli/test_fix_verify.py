@@ -85,7 +85,7 @@ def test_what_could_not_be_compared_is_not_verified(call: Call, tmp_path: Path) 
         "match { y = com.acme.Sgn(x) }\nrewrite { y = Sign(x) }\n"
     )
     found, verdicts, _ = findings(call, tmp_path, text, rules)
-    assert any(text.startswith("not verified: T001, since the model before does not run") for text in found)
+    assert any(text.startswith("not verified: T001, because the model before does not run") for text in found)
     assert any(text.startswith("the result runs after T003; the input did not run (") for text in found)
     assert any(text.endswith("pass --inputs FILE with its outputs") for text in found)
     assert verdicts == ["kept", "kept"]

@@ -105,6 +105,32 @@ def test_results_without_a_line_count_when_they_are_right(call: Call, models: Pa
     assert "a.onnx" in Journal(tmp_path / "out.journal.jsonl")
 
 
+@pytest.mark.parametrize("mode", ["--resume", "--update"])
+def test_a_file_of_somebody_else_stays_in_each_later_run(call: Call, models: Path, tmp_path: Path, mode: str) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "b.onnx").write_bytes(b"of somebody else")
+    for options in ([], [mode], [mode]):
+        assert call("fix", models, "--out", out, *options).code == 2
+        assert (out / "b.onnx").read_bytes() == b"of somebody else"
+    assert call("fix", models, "--out", out, "--force").code == 2  # c.onnx
+    assert (out / "b.onnx").read_bytes() == (models / "b.onnx").read_bytes()
+
+
+def test_a_model_that_failed_in_between_replaces_its_older_result(call: Call, models: Path, tmp_path: Path) -> None:
+    out, call_ = tmp_path / "out", ("fix", models, "--out", tmp_path / "out", "--update")
+    (models / "c.onnx").unlink()
+    for data, code in ((None, 0), (b"no model", 2), (GEMM.read_bytes(), 0)):
+        if data is not None:
+            (models / "b.onnx").write_bytes(data)
+        assert call(*call_).code == code
+    assert onnx.load(out / "b.onnx").graph.node[0].op_type == "Flatten"
+    (models / "b.onnx").write_bytes(b"no model")
+    assert call(*call_).code == 2
+    (models / "b.onnx").unlink()
+    assert "1 removed" in call(*call_).err and not (out / "b.onnx").exists()
+
+
 def test_what_somebody_changed_is_not_removed(call: Call, models: Path, tmp_path: Path) -> None:
     shutil.rmtree(models / "net")
     (models / "c.onnx").unlink()

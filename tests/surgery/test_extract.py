@@ -198,14 +198,21 @@ def test_the_message_shows_a_type_that_fits(call: Call, tmp_path: Path, out: Pat
 @pytest.mark.parametrize(
     "kind",
     [
-        "seq(float[1,N])", "optional(float[1])", "optional(seq(float[1]))", "map(int64, float[2])", "seq(float)", "float",
+        "seq(float[1,N])", "optional(float[1])", "optional(seq(float[1]))", "map(int64, float[2])", "seq(float)", "float", "float[]", "seq(float[])",
         "seq(map(int64, float[2]))", "sparse_tensor(float[2])", "int4[3]",
     ],
 )  # fmt: skip
 def test_a_type_may_be_written_as_it_is_shown(kind: str) -> None:
     known = parsed_type(kind)
-    shown = type_text(onnx.TypeProto.FromString(encode(known))).replace("[...]", "")
-    assert parsed_type(shown) == known
+    assert parsed_type(type_text(onnx.TypeProto.FromString(encode(known)))) == known
+
+
+def test_a_new_input_may_be_a_scalar(call: Call, tmp_path: Path, out: Path) -> None:
+    net = texts.written(
+        tmp_path, '<ir_version: 8, opset_import: ["": 17, "my": 1]> g (float[3] x) => (float y) { s = my.Make(x)  y = Relu(s) }'
+    )
+    assert call("extract", net, "--from", "s", "--type", "s:float[]", "-o", out).code == 0
+    assert type_text(onnx.load(out).graph.input[0].type) == "float[]"
 
 
 def test_what_is_no_type(call: Call, tmp_path: Path, out: Path) -> None:

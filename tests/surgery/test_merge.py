@@ -109,7 +109,7 @@ def test_an_operator_of_a_runtime_is_no_function_of_the_other_model(first: bool)
     model = found.model.to_proto()
     assert [node.op_type for node in model.graph.node] == (["f_1", "f"] if first else ["f", "f_1"])
     assert names(model.functions) == ["f_1"]
-    assert found.notes == ["function local::f -> f_1, since another operator has this name"]
+    assert found.notes == ["function local::f -> f_1, because another operator has this name"]
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["the first defines it", "the second defines it"])
@@ -273,7 +273,7 @@ def test_device_configurations_are_united(call: Call, tmp_path: Path) -> None:
     assert call("merge", two, same, "-o", out, "--force").code == 0
     assert names(onnx.load(out).configuration) == ["quad", "pair"]
     done = call("merge", one, other, "-o", out, "--force")
-    assert done.code == 2 and "has another device configuration 'pair' than a model before it" in done.err
+    assert done.code == 2 and "has another device configuration 'pair' than an earlier model" in done.err
 
 
 def test_quantization_parameters_that_are_there_once_are_named_by_both(call: Call, tmp_path: Path) -> None:

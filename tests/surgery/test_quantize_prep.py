@@ -42,7 +42,7 @@ def test_a_model_of_old_operators_is_ready(call: Call, tmp_path: Path, caplog: p
 def test_what_no_type_is_known_of_is_named(call: Call, tmp_path: Path) -> None:
     text = """<ir_version: 8, opset_import: ["": 17, "acme": 1]> g (float[2] x) => (float[2] y) { h = acme.Do(x)  i = Abs(h)  y = Add(i, x) }"""
     done = call("quantize-prep", texts.written(tmp_path, text), "-o", tmp_path / "out.onnx")
-    assert done.code == 0 and "since no type is known: h" in done.out, done.out + done.err
+    assert done.code == 0 and "because no type is known: h" in done.out, done.out + done.err
 
 
 class _Reader:

@@ -165,6 +165,7 @@ def _adopted(job: Job, target: str, work: Work, outcome: Outcome, stages: Stages
     with temporary_folder() as folder, named_at_once():
         scratch = str(folder / "model.onnx")
         model = stages(replace(job, target=scratch), work, outcome)
+        outcome.output = None
         if not os.path.isfile(target) or not cmp(scratch, target, shallow=False):
             raise RewriterError(f"{target} exists with other content, and no run has noted it; --force overwrites it")
         outcome.output = target

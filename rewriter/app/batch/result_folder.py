@@ -104,8 +104,13 @@ class ResultFolder:
     def note(self, number: int, outcome: Outcome) -> None:
         """Notes the outcome of a job."""
         job = self._jobs[number]
+        place = self._place(job)
         entry = entry_of(outcome, status(self._command, outcome), self._keys[job.variant], self._limits)
-        self._journal.note(self._place(job), entry)
+        earlier = self._journal.entry(place)
+        if not entry["output"] and earlier is not None and earlier.get("output"):  # the older result is still there
+            entry["output"] = True
+            entry["files"] |= {role: files for role, files in earlier.get("files", {}).items() if role.startswith("output")}
+        self._journal.note(place, entry)
 
     def earlier(self) -> Iterator[tuple[int, ModelRecord]]:
         """The records of models from earlier runs, with the number of each model."""
@@ -118,7 +123,8 @@ class ResultFolder:
         return os.path.relpath(job.target or "", self._out)
 
     def _leave(self, number: int, job: Job, entry: Entry | None) -> None:
-        self.left.append((number, replace(job, replaces=entry is not None, adopts=entry is None)))
+        is_ours = entry is not None and bool(entry.get("output"))
+        self.left.append((number, replace(job, replaces=is_ours, adopts=not is_ours)))
 
     def _find_missing(self) -> None:
         """Finds the jobs that an earlier run did not reach. Raises RewriterError if it had other rules or options."""

@@ -370,7 +370,7 @@ OPTIONS: dict[str, Option] = {
         "the inputs of the part; a node means its inputs (default: the inputs of the model, as far as needed)",
         dest="start",
     ),
-    "auto-inputs": _flag("also make inputs of all other tensors that the part needs"),
+    "auto-inputs": _flag("also turn all other tensors that the part needs into inputs"),
     "type": _several("NAME:TYPE", "the type of a new input or output, for example 'x:float[1,3,N]'; may be repeated", []),
     "at": _several("T,...", "one cut, after all these tensors or nodes; repeat for further cuts"),
     "rule": _several("CODES", "cut before each place where one of these rules would fire, in the order of computation"),

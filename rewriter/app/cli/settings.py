@@ -47,9 +47,8 @@ def selected(args: argparse.Namespace) -> RuleSet:
     meant = targets_meant(targets, known)
     lossy = [rule.code for rule in known if not meant.isdisjoint(rule.targets) and rules.get(rule.code) is None]
     if lossy and not select:
-        print_message(
-            f"rewriter: note: rules for {', '.join(targets)} that run only if you select them: {', '.join(map(clean, lossy))}"
-        )
+        named = "all targets" if targets == ["all"] else ", ".join(targets)
+        print_message(f"rewriter: note: rules for {named} that run only if you select them: {', '.join(map(clean, lossy))}")
     if args.rules and not select:
         shipped = set(find_rule_files(None))
         asked = [rule.code for rule in known if rules.get(rule.code) is None and rule.path not in shipped]

@@ -209,7 +209,7 @@ class _NumberComparison:
         try:
             return self._verdict()
         except GaveUp as error:
-            self._found.findings += (f"not verified: {_codes(self._firings)}, since {error}",)
+            self._found.findings += (f"not verified: {_codes(self._firings)}, because {error}",)
             return self._summary()
 
     def _verdict(self) -> Verification | Culprit:
@@ -230,7 +230,7 @@ class _NumberComparison:
         try:
             baseline = self._verifier.baseline(self._state(start))
         except RewriterError as error:
-            found.findings += (f"not verified: {codes}, since the model before does not run ({error})",)
+            found.findings += (f"not verified: {codes}, because the model before does not run ({error})",)
             return None
 
         def ask(number: int) -> str:
@@ -238,7 +238,7 @@ class _NumberComparison:
 
         difference = baseline.against(self._state(end), self._verifier.bound(firings[start:end]))
         if difference.message and not difference.output and baseline.refused:
-            found.findings += (f"not verified: {codes}, since the result does not run ({difference.message})",)
+            found.findings += (f"not verified: {codes}, because the result does not run ({difference.message})",)
             return None
         if difference.message:
             number, reason = first_bad(start, end, str(difference), ask)
@@ -302,7 +302,7 @@ class _NumberComparison:
             self._take(self._verifier.baseline(self._state(len(self._firings))))
         except RewriterError as still:
             found.findings += (
-                f"not verified: {_codes(announced)}, since the model before does not run ({error}), nor the result ({still})",
+                f"not verified: {_codes(announced)}, because the model before does not run ({error}), nor the result ({still})",
             )
             return
         self._differ = True

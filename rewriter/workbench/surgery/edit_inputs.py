@@ -139,7 +139,7 @@ class _Plan:
             replace_dims(self.editing.graph, self.names)
             others = [name for name in self.names if name]
             self.editing.notes.append(
-                f"{', '.join(map(repr, others))}: changed everywhere, because a name is the same length everywhere"
+                f"{', '.join(map(repr, others))}: changed in all tensors, because a name means one length in the whole model"
             )
             self.editing.settle()
 

@@ -229,7 +229,7 @@ def join(first: Model, second: Model, wires: Mapping[int, gs.Tensor], known: set
     """
     one, other = first.graph, second.graph
     assert isinstance(one, Graph) and isinstance(other, Graph)
-    notes = [f"function {text}, since another operator has this name" for text in unite_functions(first, second)]
+    notes = [f"function {text}, because another operator has this name" for text in unite_functions(first, second)]
     index = GraphIndex(other)
     wired = dict(wires)
     dropped = _unite_constants(one, other, wired)
@@ -341,7 +341,7 @@ class Joints:
                 self._wire(*pairs[0])
                 return
             if len(pairs) > 1:
-                raise RewriterError(f"--map {text}: this fits {len(pairs)} pairs of models; write it as {self._example()}")
+                raise RewriterError(f"--map {text}: this matches {len(pairs)} pairs of models; write it as {self._example()}")
         if not places:
             raise RewriterError(f"--map {text}: is not OUTPUT=INPUT")
         outputs, taken = choices[0]
@@ -602,7 +602,7 @@ def _joints(models: Sequence[Model], names: Sequence[str], plan: Plan) -> Joints
         joints.by_names()
     joints.share(names_in(plan.share, lambda name: False))
     if not plan.beside and not joints.wires and not joints.by_position():
-        raise RewriterError("no input has the name of an output of a model before; connect them with --map, or use --beside")
+        raise RewriterError("no input has the name of an output of an earlier model; connect them with --map, or use --beside")
     joints.clashes()
     return joints
 
@@ -630,7 +630,7 @@ def _take_metadata(result: Merged, model: Model, name: str) -> None:
             except Unreadable:
                 result.notes.append(f"the record in {name} cannot be read and was left out")
         elif metadata.setdefault(key, value) != value:
-            result.notes.append(f"metadata {key!r} of {name} was left out: a model before it has another value")
+            result.notes.append(f"metadata {key!r} of {name} was left out: an earlier model has another value")
 
 
 def _take_configurations(first: Model, model: Model, name: str) -> None:
@@ -638,7 +638,7 @@ def _take_configurations(first: Model, model: Model, name: str) -> None:
     known = {configuration.name: configuration for configuration in first.configurations}
     for configuration in model.configurations:
         if known.setdefault(configuration.name, configuration) != configuration:
-            raise RewriterError(f"{name} has another device configuration {configuration.name!r} than a model before it")
+            raise RewriterError(f"{name} has another device configuration {configuration.name!r} than an earlier model")
     added = list(known.values())[len(first.configurations) :]
     first.configurations.extend(added)
 

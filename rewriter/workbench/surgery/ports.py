@@ -23,8 +23,11 @@ from rewriter.core.language.schema import DTYPE_NAMES, normal, registered_at
 from rewriter.core.onnxfile.tensors import TensorType, decode, encode, gs_dtype, refine
 
 _TYPE = re.compile(r"[A-Za-z0-9_\[\](),.? -]+")
-_SHOWN = ((r"\bsequence\(", "seq("), (r"\bmap (\w+) to\(", r"map(\1, "), (r"\bsparse (\w+\[[^]]*\])", r"sparse_tensor(\1)"))
-"""Names of types in this program, and in ONNX's text."""
+_SHOWN = (
+    (r"\bsequence\(", "seq("), (r"\bmap (\w+) to\(", r"map(\1, "), (r"\bsparse (\w+\[[^]]*\])", r"sparse_tensor(\1)"),
+    (r"\[\]", ""), (r"\[\.\.\.\]", "[]"),
+)  # fmt: skip
+"""Types as this program shows them, and in ONNX's text, where `float` is a scalar and `float[]` has any rank."""
 _EXAMPLES = {"seq": "seq(float[1])", "optional": "optional(float[1])", "map": "map(int64, float[1])"}
 """Examples of types that are no tensors, by the first word of their names in schemas."""
 

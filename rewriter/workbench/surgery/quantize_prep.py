@@ -97,5 +97,5 @@ def prepared(source: Opened, checks: Checks | None = None) -> Surgery:
     model.metadata.setdefault(*MARK)
     notes = [f"{counted(len(log.stops), 'rule')} stopped early: {log.stops[0]}"] if log.stops else []
     if unknown:
-        notes.append(f"not quantized, since no type is known: {listed(unknown, _SHOWN)}")
+        notes.append(f"not quantized, because no type is known: {listed(unknown, _SHOWN)}")
     return finish(model, [source], "quantize-prep", did, notes, checks, as_in(source, model, _BOUND))

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 DRAWN_INPUTS = like("inputs", help="an .npz file with the inputs by their names (default: generated inputs)")
 RUNNER = like(
-    "ask", metavar="NAME", action=None, default=None, help="a consumer that runs the model (of two, B): mnn, tract, ..."
+    "ask", metavar="NAME", action=None, default=None, help="a consumer that runs the model, or B of two: mnn, tract, ..."
 )
 NEW_FILE = like("force", help="overwrite an existing file")
 

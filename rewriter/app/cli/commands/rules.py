@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 )
 def rules(args: argparse.Namespace) -> int:
     """Lists rules by exporter: code and title. A mark after the code shows that a rule does not run by default. With --symptom:
-    lists the rules that repair a model that a tool rejects with this message, best first. The exit code is 1 if no rule surely
-    does; the closest rules are then listed.
+    lists the rules that repair a model that a tool rejects with this message, best first. If no rule has this
+    symptom, lists the closest rules, and the exit code is 1.
     """
     from rewriter.app.cli.settings import load, read_rules, target_names
     from rewriter.app.report.rule_lines import HANG, MARKS, rule_object, rule_table
@@ -227,7 +227,7 @@ def new(args: argparse.Namespace) -> int:
     """Writes a rule file that compiles, with a header and tests. With --around the pattern has the nodes around one node, and
     comments mark the parts that you fill in. With --to the pattern and the rewrite are the differences between a model and its
     hand-made repair. The rule is run on the model, and its result is compared with the repair. Comments mark the guesses. If
-    one rule is not enough, the codes of the others count on from CODE.
+    one rule is not enough, the other rules get the codes after CODE.
     """
     from rewriter.app.cli.settings import load
     from rewriter.core.onnxfile.files import check_target, write_file
