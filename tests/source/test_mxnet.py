@@ -75,6 +75,11 @@ def test_why_there_is_no_value(tmp_path: Path) -> None:
         (10901, "", ["fc1dim_minus_1"], "fc1"),
         (10901, "", ["fc1_2_gemm"], "fc1_2"),
         (10301, "", ["fc1_gemm"], None),
+        (10901, "", ["rnninitial_h"], "rnn"),
+        (10901, "", ["rnninitial_c"], "rnn"),
+        (10901, "", ["rnn0_t"], "rnn"),
+        (10901, "", ["rnn2"], "rnn"),
+        (10901, "", ["rnn3"], None),
         (10901, "", ["sp1"], "sp"),
         (10901, "", ["sp00_"], "sp"),
         (10901, "", ["sp7"], None),
@@ -92,6 +97,7 @@ def test_join(tmp_path: Path, version: int, name: str, outputs: list[str], expec
         node("FullyConnected", "fc1_2", inputs=[[1, 0, 0]]),
         node("SliceChannel", "sp", {"num_outputs": "2"}),
         node("topk", "tk"),
+        node("RNN", "rnn", {"mode": "lstm", "state_outputs": "True"}),
     ]
     assert symbol(tmp_path, nodes, attrs={"mxnet_version": ["int", version]}).node_for(name, outputs) == expected
 

@@ -152,7 +152,7 @@ def _items(closing: str, tokens: Iterator[tuple[str, str]], depth: int) -> list[
 
 VARIABLE = "null"  # the operator of a variable (an input or a weight) in a symbol file
 _INDEXED = re.compile(r"(.+?)(\d{1,9})_?")
-_UNJOINED = ("dim_minus_1", "gamma_exp", "beta_exp")  # suffixes that MXNet 1.9 appends without an underscore
+_UNJOINED = ("dim_minus_1", "gamma_exp", "beta_exp", "initial_h", "initial_c", "0_t", "concat0_out")  # of MXNet 1.9, without _
 
 
 class Missing(Enum):
@@ -319,4 +319,6 @@ def _outputs(info: SourceInfo) -> dict[str, int]:
         count = parse_literal(node.attributes.get("num_outputs", "1"))
         if isinstance(count, int) and 1 < count < 100_000:
             counts[name] = max(counts.get(name, 0), count)
+        if node.operator == "RNN" and node.attributes.get("state_outputs") == "True":  # its states, also if nothing reads them
+            counts[name] = 3 if node.attributes.get("mode") == "lstm" else 2
     return counts
