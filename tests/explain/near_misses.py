@@ -94,7 +94,7 @@ STRUCTURE = [
          "CUSTOM g (float[2] z) => (y) { x = com.acme.Any(z) y = Transpose(x) }", "attribute", "perm=",
          "rank of tensor 'x' is unknown", unknown=True),
     Near("an attribute must be written", f"match {{ y = MaxPool<ceil_mode>(x) }}\n{_KEEP}", _POOL, "attribute", "ceil_mode",
-         "does not say ceil_mode"),
+         "has no attribute ceil_mode"),
     Near("an attribute must not be written", f"match {{ y = MaxPool<!strides>(x) }}\n{_KEEP}", _POOL, "attribute", "!strides",
          "strides = [2, 2]"),
     Near("an output that is used though not listed", f"match {{ y = Dropout(x) }}\n{_KEEP}",
