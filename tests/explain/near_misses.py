@@ -160,7 +160,7 @@ CONDITIONS = [
          "dim(x, 1) == 5", "dim(x, 1) is 3"),
     Near("unknown rank", _where("rank(x) > 2"), "CUSTOM g (float[2] z) => (y) { x = com.acme.Any(z) y = Relu(x) }", "where",
          "rank(x) > 2", "rank of tensor 'x' is unknown", unknown=True),
-    Near("unknown to the source", _where('source(n, "fix", true)'), _relu(), "where", "source(n", "no source information",
+    Near("unknown to the source", _where('source(n, "fix", true)'), _relu(), "where", "source(n", "no source file",
          unknown=True),
     Near("maybe", _where("maybe(rank(x) == 2)"), _relu(), "where", "maybe", "rank(x) is 3"),
     Near("a condition that fails", _where("dim(x, 5) == 1"), _relu(), "where", "dim(x, 5)",
