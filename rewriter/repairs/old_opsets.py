@@ -76,13 +76,13 @@ def _obstacle(context: Context, node: gs.Node) -> str:
     if was is None or then is None or was.since == then.since:
         return ""
     if node.op in _TRAINED and not node.attrs.get("is_test"):
-        return "does not say is_test=1, so that it may be in training"
+        return "lacks is_test=1, and may be in training mode"
     if node.op == "PRelu" and _slope_for_channels(context, node) is not False:
         return "may have one slope for each channel, which would be aligned with the last axis"
     if node.op in _RECURRENT and not node.attrs.get("output_sequence"):
         outputs = [bool(tensor.name) for tensor in node.outputs]
         if outputs[:1] == [True] and outputs.count(True) != then.max_outputs:  # if all are named, the first is the sequence
-            return "gives a sequence out that it does not have"
+            return "lacks output_sequence=1, and names its first output"
     for name, attribute in was.attributes.items():
         later = then.attributes.get(name)
         changed = later is not None and later.default != attribute.default and (node.op, name) not in _DEFAULTS

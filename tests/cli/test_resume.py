@@ -99,7 +99,7 @@ def test_results_without_a_line_count_when_they_are_right(call: Call, models: Pa
     (out / "b.onnx").write_bytes(b"of somebody else")
     done = call("fix", models, "--out", out, "--resume")
     assert done.code == 2
-    assert "b.onnx exists with other content, and no run has noted it; --force overwrites it" in done.err
+    assert "b.onnx exists, and the journal does not list it as a result; --force overwrites it" in done.err
     assert (out / "b.onnx").read_bytes() == b"of somebody else"
     assert (out / "a.onnx").read_bytes() == (models / "a.onnx").read_bytes()
     assert "a.onnx" in Journal(tmp_path / "out.journal.jsonl")

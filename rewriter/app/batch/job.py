@@ -167,7 +167,7 @@ def _adopted(job: Job, target: str, work: Work, outcome: Outcome, stages: Stages
         model = stages(replace(job, target=scratch), work, outcome)
         outcome.output = None
         if not os.path.isfile(target) or not cmp(scratch, target, shallow=False):
-            raise RewriterError(f"{target} exists with other content, and no run has noted it; --force overwrites it")
+            raise RewriterError(f"{target} exists, and the journal does not list it as a result; --force overwrites it")
         outcome.output = target
         outcome.stamps[:] = [copied_stamp(one, target) if one.path == scratch else one for one in outcome.stamps]
     return model

@@ -536,7 +536,7 @@ RESULTS: tuple[Element, ...] = (
     with_words(
         "runtime",
         what="loads the results, and lists those that it still rejects. auto: if it is installed, for models that change, and "
-        "for others up to 256 MB",
+        "for others up to 256 MiB",
     ),
     like(
         "inputs",

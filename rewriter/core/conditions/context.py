@@ -426,7 +426,7 @@ def _source_op(context: RecordedGraph, node: gs.Node) -> Any:
     if key is UNKNOWN or context.source is None:
         return UNKNOWN
     operator = context.source.nodes[key].operator
-    return operator or context.doubt(f"the source information has no operator for {label(node)}")
+    return operator or context.doubt(f"the source file has no operator for {label(node)}")
 
 
 def _source_edge(context: RecordedGraph, node: gs.Node, at: int) -> Any:
@@ -434,7 +434,7 @@ def _source_edge(context: RecordedGraph, node: gs.Node, at: int) -> Any:
     if key is UNKNOWN or context.source is None:
         return UNKNOWN
     found = context.source.source_input(key, at)
-    return context.doubt(f"the source information has no input {at} for {label(node)}") if found is None else found
+    return context.doubt(f"the source file has no input {at} for {label(node)}") if found is None else found
 
 
 def _source_input(context: RecordedGraph, node: gs.Node, at: int) -> Any:
@@ -452,7 +452,7 @@ def _source_is_output(context: RecordedGraph, node: gs.Node) -> Any:
     if key is UNKNOWN or context.source is None:
         return UNKNOWN
     if not context.source.heads:
-        return context.doubt("the source information does not list the graph's outputs")
+        return context.doubt("the source file does not list the graph's outputs")
     return any(name == key for name, _ in context.source.heads)
 
 
@@ -463,21 +463,21 @@ def _source_has(context: RecordedGraph, node: gs.Node) -> bool:
 def _source_outputs(context: RecordedGraph) -> Any:
     """Names of the tensors that stand for the heads of the framework's graph, in its order; UNKNOWN when one is not found."""
     if context.source is None or not context.source.heads:
-        return context.doubt("the source information does not list the graph's outputs")
+        return context.doubt("the source file does not list the graph's outputs")
     tensors_by_name = context.index.made_in(context.index.scopes[0])
     found = []
     for key, index in context.source.heads:
         several = [f"{key}{index}", f"{key}_output{index}"] if context.source.output_count(key) > 1 else []
         name = next((name for name in (*several, *([key] if index == 0 else [])) if name in tensors_by_name), None)
         if name is None:
-            return context.doubt(f"no tensor stands for output {index} of {key!r} in the source information")
+            return context.doubt(f"no tensor is output {index} of {key!r} in the source file")
         found.append(name)
     return found
 
 
 def _source_nodes(context: RecordedGraph) -> Any:
     if context.source is None:
-        return context.doubt("there is no source information")
+        return context.doubt("the model has no source file")
     return list(context.source.nodes)
 
 

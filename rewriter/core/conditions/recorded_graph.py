@@ -247,12 +247,12 @@ class RecordedGraph:
     # --- the framework's own file --------------------------------------------------------------------------------------------
 
     def source_key(self, node: gs.Node) -> Any:
-        """The node's name in the source information, or UNKNOWN."""
+        """The node's name in the source file, or UNKNOWN."""
         remedy = "pass the framework's own file: --source model-symbol.json, or a JSON/CSV table keyed by node name"
         if self.source is None:
-            return self.doubt(f"no source information for {label(node)}", remedy)
+            return self.doubt(f"no source file describes {label(node)}", remedy)
         key = self.source.node_for(node.name, [tensor.name for tensor in node.outputs])
-        return self.doubt(f"{label(node)} is not in the source information", remedy) if key is None else key
+        return self.doubt(f"{label(node)} is not in the source file", remedy) if key is None else key
 
 
 def _dim(dim: int | str | None) -> Any:

@@ -91,7 +91,7 @@ source_is_output(node) -> bool                    : the framework's own graph ha
 source_outputs() -> list                          : names of the outputs of the framework's own graph, in its order
 source_nodes() -> list                            : names of all nodes of the framework's own graph
 source_has(node) -> bool                          : the framework's own file describes the node
-in_node_order(list) -> list                       : names of inputs, then of tensors in the order of their nodes
+in_node_order(list) -> list                       : sorts names of tensors: inputs first, the others in the order of their nodes
 opset(string?) -> int                             : version in which the model imports a domain, 0 if it does not import it
 keeps_meaning(int, string?) -> bool               : every node of the model means the same in this version of the domain
 exporter() -> string                              : name of the program that wrote the model
@@ -227,17 +227,17 @@ _FAULTS = (
     Fault(
         "early_nodes",
         "nodes that the imported opset does not have yet, or not for their element types",
-        "the opset is raised to the first that has them, if no other node means something else there",
+        "the opset is raised to the first that has them, if this changes the meaning of no other node",
     ),
     Fault(
         "early_forms",
         "nodes with attributes, operands or broadcasting that their operator does not have yet in the imported opset",
-        "the opset is raised to the first that has them, if no other node means something else there",
+        "the opset is raised to the first that has them, if this changes the meaning of no other node",
     ),
     Fault(
         "old_nodes",
         "nodes of opsets 1 to 6 whose operators ONNX Runtime runs only in a later form",
-        "the opset is raised to 7, if no node that is valid there means something else",
+        "the opset is raised to 7, if this changes the meaning of no node",
     ),
     Fault(
         "lost_opset",

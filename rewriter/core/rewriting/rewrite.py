@@ -245,7 +245,7 @@ def _check_place(rewriting: Rewriting, new: NewNode) -> None:
     while scope.parent is not None:
         scope = scope.parent
     if scope.is_function and scope.graph.domain == new.domain and _is_name(new.op, scope.graph.name):
-        raise Refused(f"it stands in the function {scope.graph.name} itself")
+        raise Refused(f"it is in the function {scope.graph.name} itself")
     version = rewriting.index.graph.ir_version
     if version is not None and version < LEAST_IR_VERSION:
         if version < _PLAIN_INITIALIZERS:

@@ -403,7 +403,7 @@ class BlockCheck:
         elif old is None:
             outputs = [name for name, binding in self.scope.names.items() if binding.output]
             message = f"no matched node makes `{redirect.output}`"
-            notes = ("`y = x` gives all uses of a matched output another tensor",)
+            notes = ("`y = x` redirects all readers of a matched output to another tensor",)
             helps = did_you_mean(redirect.output, outputs)
             if isinstance(target, ast.Constant):
                 helps = ("write a constant where it is used: Mul(x, {2.0}); `let` names its value",)

@@ -272,7 +272,7 @@ class Reasons:
         found = value_words(recorded_graph.effective(self._context, node, attr.name))
         question, is_written = f"`{self._rule.words(attr.span)}`", attr.name in node.attrs
         if attr.mode != "equals" or is_free:
-            text = f"{attr.name} = {found}" if is_written else f"{node_words(node)} does not say {attr.name}"
+            text = f"{attr.name} = {found}" if is_written else f"{node_words(node)} has no attribute {attr.name}"
             return 6, question, text, attr.span
         if isinstance(value, ast.Name | ast.Binary | ast.Call | ast.Index):
             question += self._worth(value, place, r)

@@ -155,25 +155,25 @@ def _rewrite_words(rule: Rule) -> list[str]:
 def _shadowed(pair: Pair) -> Diagnostic:
     one, other = pair.one.rule, pair.other.rule
     inner = pair.at != ast.NOWHERE
-    notes = (f"{other.code} fits every place where {one.code} does, is tried first, and takes the node away",)
-    helps = (f"limit {other.code}, or let {one.code} go first: `before: {other.code}` in its header",)
+    notes = (f"{other.code} matches each node that {one.code} matches, and is tried first",)
+    helps = (f"limit {other.code}, or let {one.code} come first: `before: {other.code}` in its header",)
     if inner:
         notes = (f"nodes are visited from inputs to outputs, so {other.code} rewrites this one before {one.code} is tried",)
         helps = (f"limit {other.code}, or give it a later phase",)
     elif pair.one.phase != pair.other.phase:
-        notes = (f"{other.code} runs in the earlier phase `{other.phase}`, fits every such place and takes the node away",)
+        notes = (f"{other.code} matches each of these nodes, and runs in the earlier phase `{other.phase}`",)
         helps = (f"limit {other.code}, or give {one.code} an earlier phase",)
     span = pair.at if inner else _root(pair.one)
     return _report(
         "E405", f"{one.code} never gets its turn: {other.code} is always first", one, span, "gone by then", notes, helps,
-        (Related(other.path, _root(pair.other), "fits more"),),
+        (Related(other.path, _root(pair.other), "matches more"),),
     )  # fmt: skip
 
 
 def _overlap(pair: Pair) -> Diagnostic:
     one, other = pair.one.rule, pair.other.rule
     sure = pair.kind == "overlap"
-    message = f"{one.code} and {other.code} {'fit' if sure else 'may fit'} the same node, and nothing says which goes first"
+    message = f"{one.code} and {other.code} {'match' if sure else 'may match'} the same node, and no `before` orders them"
     notes = [f"both run in phase `{one.phase}` and are equally specific ({pair.one.specificity})"]
     if not sure:
         notes.append("they overlap only if the nodes that one rule matches compute a constant of the other")
@@ -181,8 +181,8 @@ def _overlap(pair: Pair) -> Diagnostic:
         f"`before: {other.code}` in the header of {one.code}, or the other way round",
         "or conditions that exclude each other",
     )
-    related = (Related(other.path, _root(pair.other), "fits here, too"),)
-    return _report("E406" if sure else "W406", message, one, _root(pair.one), "fits here", tuple(notes), helps, related)
+    related = (Related(other.path, _root(pair.other), "also matches here"),)
+    return _report("E406" if sure else "W406", message, one, _root(pair.one), "matches here", tuple(notes), helps, related)
 
 
 # --- Rules that match the results of rules ----------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def _alone(circle: Circle) -> Diagnostic:
         notes = ("its conditions do not say that they fail for what it makes, and no count of nodes falls",)
     helps = ("exclude its own result in the pattern or in a `where` line, or write `once: node` in the header",)
     return _report(code, f"{rule.code} {verb} its own result", rule, _effect(rule), "makes it", notes, helps, (
-        Related(rule.path, _root(one), "fits it"),))  # fmt: skip
+        Related(rule.path, _root(one), "matches it"),))  # fmt: skip
 
 
 def _round(circle: Circle) -> Diagnostic:

@@ -276,7 +276,7 @@ class _NumberComparison:
         if difference.message and not difference.output:
             if any(firing.kind == "interface" for firing in announced):
                 found.findings += (
-                    f"not verified: the result does not accept the inputs of before, {says}: {difference.message}",
+                    f"not verified: the result rejects the inputs of the model before, {says}: {difference.message}",
                 )
                 return None
 

@@ -41,7 +41,7 @@ def rename(editing: Editing, text: str) -> None:
         tensors = {old: new} if any(tensor.name == old for tensor in tensors_of(editing.index)) else {}
         nodes = {old: new} if any(node.name == old for node in _nodes(editing)) else {}
     if not tensors and not nodes:
-        raise RewriterError(f"{text!r} fits no name, or leaves all as they are")
+        raise RewriterError(f"{text!r} matches no name, or changes no name that it matches")
     _collide("tensor", tensors, {tensor.name for tensor in tensors_of(editing.index)})
     _collide("node", nodes, {node.name for node in _nodes(editing) if node.name})
     for tensor in _interface(editing):

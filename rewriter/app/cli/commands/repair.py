@@ -76,7 +76,7 @@ def fix(args: argparse.Namespace) -> int:
         with_words(
             "runtime",
             what="also loads the models, to print why it rejects them and which rules repair them. auto: if it is installed; "
-            "of several models, those up to 256 MB",
+            "of several models, those up to 256 MiB",
         ),
         "expect",
         "ask",
