@@ -310,7 +310,7 @@ def test_hostile(name: str) -> None:
     source = SourceText("x", text)
     for problem in found[:100]:
         render(problem, source)
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 20
     assert code in {problem.code for problem in found}
 
 
