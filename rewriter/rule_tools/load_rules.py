@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -46,10 +45,11 @@ RulesAndWarnings = tuple[list[Rule], tuple[Diagnostic, ...]]
 
 # The cache: parsing and checking takes some hundred times as long as reading the result back.
 #
-# The key of compiled rules is made of the texts and their names; the store adds the versions of this package, of Python and of
-# ONNX. So the cache needs no invalidation. If a file has not changed for a while, its state (size, times, number on the disk)
-# replaces its text in the key, and the text need not be read. As in git's index, a file that was written just before its state
-# was taken is not trusted, since it may be written again without a trace.
+# The key of compiled rules is made of the texts and their names below the folder of all of them, so that a copy of the folder
+# has the same key. The store adds the versions of this package, of Python and of ONNX. So the cache needs no invalidation. If a
+# file has not changed for a while, its state (size, times, number on the disk) replaces its text in the key, and the text need
+# not be read. As in git's index, a file that was written just before its state was taken is not trusted, because it may be
+# written again without a trace.
 #
 # The text of an entry is the data that every rule is asked for (code, title, header, digest), ready for use. Its tail are
 # the syntax trees, which are read when one is needed.
@@ -110,13 +110,14 @@ class Library:
         self._write_states(kind, key)
 
     def _key(self, kind: str) -> str:
-        """The key of the data that is derived from the texts: the same for all copies of a folder."""
+        """The key of the data that is derived from the texts."""
         from hashlib import sha256
 
         digest = sha256(kind.encode())
-        folder = os.path.dirname(self.sources[0].path)
+        paths = [state[0] for state in self.states]
+        start = len(os.path.dirname(os.path.commonprefix(paths)))  # noqa: RUF071 (commonpath fails on two disks)
         for source in self.texts:
-            name, text = os.path.relpath(source.path, folder), source.text.encode()
+            name, text = source.path[start:], source.text.encode()
             digest.update(f"\0{len(name)} {len(text)} {name}\0".encode(errors="surrogateescape"))
             digest.update(text)
         return digest.hexdigest()[:32]
@@ -219,9 +220,9 @@ def _circle(start: str, following: str, rules: Mapping[str, Rule]) -> list[str] 
 
 
 Made = TypeVar("Made")
-KEPT = 64
+KEPT = 8
 _recent: dict[tuple[object, ...], Any] = {}
-"""What this process made of rule files, by the states of the files; what was used last stands last."""
+"""What this process made of rule files and used last, by the states of the files: the latest at the end."""
 
 
 def _recalled(kind: str, libraries: Sequence[Library], make: Callable[[], Made]) -> Made:
@@ -230,7 +231,7 @@ def _recalled(kind: str, libraries: Sequence[Library], make: Callable[[], Made])
     made: Made | None = _recent.pop(key, None)
     if made is None:
         made = make()
-        if made is None or not all(library.is_stable for library in libraries):
+        if not all(library.is_stable for library in libraries):
             return made
     _recent[key] = made
     for oldest in list(_recent)[: max(0, len(_recent) - KEPT)]:
@@ -254,8 +255,8 @@ def load_rules(paths: Path | str | Iterable[Path | str] | None = None, watch: Wa
         RuleFileError: with all errors in all files, warnings included.
     """
     files = find_rule_files(paths)
-    libraries = [Library(part) for part in _apart(files)]
-    return _recalled("set", libraries, lambda: _rule_set(files, libraries, _read(libraries, watch)))
+    libraries = [Library(part) for part in _apart(files, paths)]
+    return _recalled("set", libraries, lambda: _rule_set(files, libraries, [_read(library, watch) for library in libraries]))
 
 
 def _rule_set(files: Sequence[str], libraries: Sequence[Library], read: Sequence[RulesAndWarnings]) -> RuleSet:
@@ -273,20 +274,17 @@ def _rule_set(files: Sequence[str], libraries: Sequence[Library], read: Sequence
     )
 
 
-def _read(libraries: Sequence[Library], watch: Watch) -> list[RulesAndWarnings]:
-    found = [_recalled("checked", [one], partial(one.read, "checked")) for one in libraries]
-    missing = [one for one, known in zip(libraries, found, strict=True) if known is None]
-    watched = iter(watch([source for one in missing for source in one.texts]) if missing else ())
-    compiled = partial(_compiled, watch=lambda texts: islice(watched, len(texts)))
-    return [known or _recalled("checked", [one], partial(compiled, one)) for one, known in zip(libraries, found, strict=True)]
+def _read(library: Library, watch: Watch) -> RulesAndWarnings:
+    return _recalled("checked", [library], lambda: library.read("checked") or _compiled(library, watch))
 
 
-def _apart(files: Sequence[str]) -> list[list[str]]:
-    """The files of each folder: who changes one file compiles the files of its folder again, and no others."""
-    parts: dict[str, list[str]] = {}
-    for path in files:
-        parts.setdefault(os.path.dirname(path), []).append(path)
-    return list(parts.values())
+def _apart(files: Sequence[str], paths: object) -> list[Sequence[str]]:
+    """The shipped files, and the others: an author's own rules are compiled again without the shipped ones."""
+    if paths is None:
+        return [files]
+    shipped = set(find_rule_files(None))
+    parts = [path for path in files if path in shipped], [path for path in files if path not in shipped]
+    return [part for part in parts if part] or [files]
 
 
 def read_rules(paths: Iterable[Path | str] | None = None) -> list[Rule]:
@@ -296,23 +294,16 @@ def read_rules(paths: Iterable[Path | str] | None = None) -> list[Rule]:
         RewriterError: a file cannot be read.
         RuleFileError: a file is not in the rule language.
     """
-    rules: list[Rule] = []
-    problems: list[Diagnostic] = []
-    sources: dict[str, SourceText] = {}
-    for library in map(Library, _apart(find_rule_files(paths))):
-        found = library.read("checked") or library.read("parsed")
-        if found is None:
-            parsed, said = _parsed(library.texts, as_written=True)
-            wrong = [diagnostic for diagnostic in said if not diagnostic.is_warning]
-            if not wrong:
-                library.write("parsed", parsed, ())
-            problems += wrong
-            sources.update({source.path: source for source in library.texts})
-            found = parsed, ()
-        rules += found[0]
-    if problems:
-        raise RuleFileError(problems, sources)
-    return sorted(rules, key=lambda rule: rule.code)
+    library = Library(find_rule_files(paths))
+    found = library.read("checked") or library.read("parsed")
+    if found is None:
+        rules, said = _parsed(library.texts, as_written=True)
+        problems = [diagnostic for diagnostic in said if not diagnostic.is_warning]
+        if problems:
+            raise RuleFileError(problems, {source.path: source for source in library.texts})
+        library.write("parsed", rules, ())
+        found = rules, ()
+    return sorted(found[0], key=lambda rule: rule.code)
 
 
 def _compiled(library: Library, watch: Watch) -> RulesAndWarnings:

@@ -21,7 +21,7 @@ from rewriter.core.language.diagnostics import Diagnostic, RuleFileError, Source
 from rewriter.core.language.rule_files import built, find_rule_files, flat, pack, unpack, without_places
 from rewriter.core.language.rules import Rule, RuleSet
 from rewriter.rule_tools import load_rules as loading
-from rewriter.rule_tools.load_rules import Library, load_rules
+from rewriter.rule_tools.load_rules import Library, load_rules, read_rules
 from rewriter.rule_tools.load_rules import _parsed as checked
 
 RULE = "rule A1 a <before: B9>\nmatch { y = Relu(x) }\nwhere size(x, 1..) == 2.5 or dtype(x) in [float, int64]\nrewrite { y = x }\n"
@@ -180,7 +180,7 @@ def test_a_changed_text_is_compiled(file: Path) -> None:
 
 
 def test_a_copy_of_a_folder_is_not_compiled_again(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a second environment with the same version."""
+    """As the rules of a checkout, which are also installed."""
     file.write_text("rule A1 a match { y = Softmax(x) } rewrite { y = Softmax(x) }")
     expected = load_rules([file])
     assert [warning.code for warning in expected.warnings] == ["W301"]
@@ -193,13 +193,16 @@ def test_a_copy_of_a_folder_is_not_compiled_again(file: Path, tmp_path: Path, mo
     assert {rule.path for rule in found} == {warning.path for warning in found.warnings} == set(found.sources) == {str(copy)}
 
 
-def test_only_the_folder_of_a_changed_file_is_compiled(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "b.rules").write_text(RULE.replace("A1", "B9").replace(" <before: B9>", ""))
-    load_rules([tmp_path])
-    file.write_text(RULE.replace("Relu", "Tanh"))
-    monkeypatch.setattr(loading, "_parsed", lambda texts, watch: compiling(texts, [str(file)]))
-    assert [rule.code for rule in load_rules([tmp_path])] == ["A1", "B9"]
+def test_rules_beside_defines_are_loaded_once(tmp_path: Path) -> None:
+    (tmp_path / "defines.rules").write_text(
+        "define d(x) = size(x) > 2\nrule A1 a match { y = Softmax(x) } rewrite { y = Softmax(x) }"
+    )
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "b.rules").write_text("rule B1 b match { y = Relu(x) } where d(x) rewrite { y = x }")
+    for paths in ([tmp_path], [tmp_path / "in" / "b.rules"]):
+        found = load_rules(paths)
+        assert [rule.code for rule in found] == [rule.code for rule in read_rules(paths)] == ["A1", "B1"]
+        assert [warning.code for warning in found.warnings] == ["W301"]
 
 
 def test_names_count(file: Path, tmp_path: Path) -> None:

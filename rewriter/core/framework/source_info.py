@@ -152,7 +152,8 @@ def _items(closing: str, tokens: Iterator[tuple[str, str]], depth: int) -> list[
 
 VARIABLE = "null"  # the operator of a variable (an input or a weight) in a symbol file
 _INDEXED = re.compile(r"(.+?)(\d{1,9})_?")
-_UNJOINED = ("dim_minus_1", "gamma_exp", "beta_exp", "initial_h", "initial_c", "0_t", "concat0_out")  # of MXNet 1.9, without _
+_UNJOINED = ("dim_minus_1", "gamma_exp", "beta_exp", "initial_h", "initial_c", "0_t", "concat0_out")
+"""Suffixes that MXNet 1.9 appends without an underscore."""
 
 
 class Missing(Enum):
