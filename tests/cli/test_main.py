@@ -231,7 +231,7 @@ def test_fmt(call: Call, tmp_path: Path) -> None:
     path.write_text("rule")
     done = call("fmt", tmp_path)
     assert done.code == 2
-    assert "error[" in done.err
+    assert "error[" in done.err and f"--> {path}:1:" in done.err
     assert path.read_text() == "rule"
 
 

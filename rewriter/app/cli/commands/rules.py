@@ -321,7 +321,7 @@ def fmt(args: argparse.Namespace) -> int:
             except RewriterError as failure:
                 error = str(failure)
                 failed += 1
-                print_message(error if error.startswith(file) else f"{clean(file)}:\n{error}")
+                print_message(error if file in error else f"{clean(file)}:\n{error}")
             display.advance(failed=bool(error))
     print_message(f"{counted(len(files), 'file')}: {changed} {'to format' if args.check else 'formatted'}, {failed} failed")
     if failed:
@@ -336,7 +336,7 @@ def _formatted(file: str, *, is_check: bool) -> bool:
     from rewriter.rule_tools.format import format_text
 
     text = read_rule_file(file)
-    formatted = format_text(text)
+    formatted = format_text(text, file)
     if formatted != text and not is_check:
         write_file(Path(file), formatted.encode(), True)
     return formatted != text
