@@ -69,6 +69,6 @@ def explain(code: str) -> str:
     page = pages.get(code.upper())
     if page is None:
         near = suggest(code.upper(), pages)
-        hint = f"did you mean {near}?" if near else "`rewriter rule CODE` shows a rule"
+        hint = f"did you mean {near}?" if near else "`rewriter explain list` lists them"
         raise RewriterError(f"there is no message {code!r}; {hint}")
     return page.render()

@@ -204,6 +204,8 @@ def read(path: Path) -> Document:
         written = data.decode("utf-8")
     except UnicodeDecodeError:
         raise RewriterError(f"{path}: no plan, because it is not UTF-8 text; `rewriter plan MODEL` writes one") from None
+    except IsADirectoryError:
+        raise RewriterError(f"{path}: a folder, not a plan") from None
     except OSError as error:
         raise RewriterError(f"{path}: {reason(error)}") from None
     document = parse(written.replace("\r\n", "\n"), str(path))

@@ -46,7 +46,7 @@ def test_json(call: Call, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("--rtol", "-1"), "'-1' is not a tolerance, as 1e-4"),
-        (("--memory", "much"), "'much' is not a size, as 256M"),
+        (("--memory", "much"), "'much' is not a size, such as 256M"),
         (("--inputs", "nowhere.npz"), "nowhere.npz: no such file or directory"),
     ],
 )

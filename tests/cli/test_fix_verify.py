@@ -109,6 +109,14 @@ def test_a_repair_away_from_recorded_outputs_is_taken_back(call: Call, tmp_path:
     assert done.code == 1 and "wrong outputs: they differ from the outputs in " in done.out
 
 
+def test_outputs_that_the_model_gave_are_not_the_framework(call: Call, tmp_path: Path) -> None:
+    net, rules = saved(tmp_path, "(float[2] x) => (float[2] y) { y = Sign(x) }", HALF)
+    assert call("run", net, "-o", tmp_path / "own.npz").code == 0
+    done = call("fix", net, "-o", tmp_path / "out.onnx", "--rules", rules, "--verify", "--inputs", tmp_path / "own.npz")
+    assert done.code == 0 and "whether they are now the framework's was not checked" in done.out, done.out
+    assert call("check", net, "--expect", tmp_path / "own.npz", "--rules", rules).code == 1
+
+
 def test_a_model_that_runs_only_afterwards(call: Call, tmp_path: Path) -> None:
     done = call("fix", GAMMA, "-o", tmp_path / "out.onnx", "--verify")
     assert done.code == 0 and "the input did not run" in done.out and "  verified" not in done.out

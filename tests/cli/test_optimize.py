@@ -146,7 +146,7 @@ def test_a_fixed_shape_folds_what_hangs_on_it(call: Call, tmp_path: Path) -> Non
         ("q:1", "--static q: the model has no such input; it has x"),
         ("x:1", "--static x: the input has 2 dimensions, not 1"),
         ("x:1,5", "--static x: a dimension of the input is 4, and cannot become 5"),
-        ("x", "'x' is not an input and its shape, as x:1,3,224,224"),
+        ("x", "'x' is not an input and its shape, such as x:1,3,224,224"),
         ("x:1,-4", "'x:1,-4' is not an input and its shape"),
     ],
 )

@@ -88,13 +88,22 @@ def test_pages_pictures_and_plans(piped: Piped, call: Call, tmp_path: Path, monk
     assert piped(data, "view", "-", "-o", "page.html").code == 0
     assert piped(data, "picture", "-", "-o", "part.svg").code == 0
     assert "standard input" in Path("part.svg").read_text()
-    assert piped(data, "plan", "-", "--select", "MX061", "-o", "plan.toml").code == 0
+    planned = piped(data, "plan", "-", "--select", "MX061", "-o", "plan.toml")
+    assert planned.code == 0 and "next: rewriter apply plan.toml -o stdin.fixed.onnx < MODEL\n" in planned.err
     assert piped(data, "apply", "plan.toml", "-o", "o.onnx").out.startswith("standard input: 1 of 1")
     assert call("fix", "net.onnx", "--select", "MX061", "-o", "fixed.onnx").code == 0
     assert Path("o.onnx").read_bytes() == Path("fixed.onnx").read_bytes()
     assert "is not the model of the plan" in piped(data + b"\x08\x08", "apply", "plan.toml", "-o", "p.onnx").err
     assert "name the result with -o" in piped(data, "apply", "plan.toml").err
     assert "name the page with -o" in piped(data, "view", "-").err
+
+
+def test_data_files_of_the_standard_input_are_missing(piped: Piped, call: Call, tmp_path: Path) -> None:
+    net = POOL.parent / "mxnet-1.3.1-batchnorm-spatial.onnx"
+    assert call("save", net, "--external", "--threshold", "0", "-o", tmp_path / "net.onnx").code == 0
+    done = piped((tmp_path / "net.onnx").read_bytes(), "check", "-")
+    assert "the standard input has no data files)" in done.out and FOLDER not in done.out + done.err
+    assert "next: rewriter fix - -o fixed.onnx < MODEL\n" in done.err
 
 
 def test_there_is_one_standard_input_and_it_is_named(piped: Piped) -> None:

@@ -51,7 +51,7 @@ def test_fix(call: Call, net: Path) -> None:
     wrong = call("fix", net, *rules, "--target", "acmi")
     assert wrong.code == 2
     assert wrong.err.count("\n") == 1
-    assert "no rule is for target 'acmi'" in wrong.err
+    assert "there is no target 'acmi'" in wrong.err
 
 
 def test_every_target_at_once(call: Call, net: Path) -> None:

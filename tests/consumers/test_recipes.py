@@ -41,7 +41,7 @@ def test_the_page_has_the_steps(target: str) -> None:
 def test_a_target_may_have_a_recipe_alone() -> None:
     assert not any("iree" in rule.targets for rule in load_rules())
     assert load_rules().select(targets=["iree"]).rules == load_rules().select().rules
-    with pytest.raises(RewriterError, match="no rule is for target 'messages'"):
+    with pytest.raises(RewriterError, match="there is no target 'messages'"):
         load_rules().select(targets=["messages"])
 
 

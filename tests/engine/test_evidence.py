@@ -115,7 +115,7 @@ def test_a_runtime_that_was_chosen_is_not_asked(rules: RuleSet, chosen: dict[str
 
 
 def test_no_other_target_is_known(rules: RuleSet) -> None:
-    with pytest.raises(RewriterError, match=r"targets: .*onnxruntime"):
+    with pytest.raises(RewriterError, match=r"targets are .*onnxruntime"):
         rules.select(targets=["tensorrt"])
 
 

@@ -115,6 +115,22 @@ def test_functions_are_written_out(call: Call, tmp_path: Path) -> None:
     assert not model.functions and _casts(model) == 2
 
 
+def test_each_node_that_stays_has_a_reason(call: Call, tmp_path: Path) -> None:
+    text = """<ir_version: 10, opset_import: ["": 20]>
+      g (float[1,4,4,4] x, int64[4] n) => (float[1,4,4,4] y, float[4] q) <float[4,4,1,1] w = {1}, float h = {0.5}> {
+        c = Conv(x, w)  t = Transpose(c)  y = HardSwish(t)  f = Cast<to=1>(n)  q = Mul(f, h) }"""
+    text = text.replace("{1}", f"{{{', '.join(['1'] * 16)}}}")
+    done = call("convert", texts.written(tmp_path, text), "--dtype", "bfloat16", "-o", tmp_path / "out.onnx", "--runtime", "no")
+    assert done.code == 0, done.err
+    lines = [line.strip() for line in done.out.splitlines() if "as before" in line]
+    assert lines == [
+        "2 nodes as before: opset 20 has no bfloat16 for Conv, HardSwish",
+        "2 nodes as before: Cast, Mul, computed from integers alone",
+        "1 node as before: Transpose, between such nodes",
+        "0 nodes in bfloat16, 5 as before, 0 casts more",
+    ]
+
+
 def test_sizes_and_positions_stay_exact(tmp_path: Path) -> None:
     text = """<ir_version: 8, opset_import: ["": 17]>
       g (float[1,1,H,W] x, int64[4] n) => (float[1,1,A,B] y, float[1,1,1,4] p) <float[4] f = {1, 1, 2.5, 2.5}, float o = {0.001}> {

@@ -250,7 +250,7 @@ def fix_command(args: argparse.Namespace, select: str = "", consumers: Collectio
     if len(paths) != 1 or os.path.isdir(paths[0]):
         where = ["--out", "DIR"]
     elif paths[0] == STDOUT:
-        where = ["-o", "fixed.onnx"]
+        where = ["-o", "fixed.onnx", "< MODEL"]
     else:
         where = ["-o", quote(name.removesuffix(".onnx") + ".fixed.onnx")]
     return " ".join(["rewriter fix", *(quote(clean(path)) for path in paths), *options, *where])

@@ -52,7 +52,7 @@ def static_shape(text: str) -> tuple[str, tuple[int, ...]]:
     name, colon, dims = text.rpartition(":")
     lengths = dims.split(",") if dims else []
     if not (colon and name) or not all(part.isascii() and part.isdigit() and int(part) < 1 << 40 for part in lengths):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an input and its shape, as x:1,3,224,224")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an input and its shape, such as x:1,3,224,224")
     return name, tuple(map(int, lengths))
 
 
@@ -60,7 +60,7 @@ def size(text: str) -> int:
     """Bytes, as 1000, 64K, 256M or 2G."""
     digits, unit = (text[:-1], text[-1:].upper()) if text[-1:].upper() in "KMG" and text else (text, "")
     if not digits.isascii() or not digits.isdigit() or not 0 < int(digits) < 1 << 40:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size, as 256M")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size, such as 256M")
     return int(digits) * UNITS[unit]
 
 

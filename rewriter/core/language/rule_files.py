@@ -116,6 +116,8 @@ def read_rule_file(path: str) -> str:
     try:
         return data.removeprefix(codecs.BOM_UTF8).decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
+        if b"\0" in data:
+            raise RewriterError(f"{path}: not a rule file, but binary data") from None
         line = data.count(b"\n", 0, error.start) + 1
         raise RewriterError(f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from None
 

@@ -533,8 +533,8 @@ def targets_meant(targets: Iterable[str], rules: Iterable[Rule]) -> frozenset[st
         wanted = wanted - {EVERY_TARGET} | set(known)
     for name in sorted(wanted):
         if name not in known:
-            listed = ", ".join(known) or "none"
-            raise RewriterError(f"no rule is for target {name!r}{_hint(name, known)}; targets: {listed}")
+            hint = _hint(name, known) or f"; the targets are {', '.join(known) or 'none'}"
+            raise RewriterError(f"there is no target {name!r}{hint}")
     return frozenset(wanted)
 
 

@@ -16,7 +16,7 @@ from rewriter.core.language.rules import RuleSet
 from rewriter.core.log import Firing, Verification
 from rewriter.core.record import record, replace
 from rewriter.trust.proof.guard import Culprit, Replay, ReplayedRun, Variation, first_bad, state_after, stretches
-from rewriter.trust.proof.model_inputs import EDGES, INFINITE, LARGE, LIMITS, Feed, FeedSet, feed_sets, recorded_feed
+from rewriter.trust.proof.model_inputs import EDGES, INFINITE, LARGE, LIMITS, Feed, FeedSet, feed_sets, is_of_run, recorded_feed
 from rewriter.trust.proof.output_agreement import (
     PROMISING,
     Bound,
@@ -171,11 +171,11 @@ class Verifier:
     """Compares results of one model with the model before."""
 
     def __init__(self, rules: RuleSet, replay: Replay, inputs: str | None = None) -> None:
-        """`inputs` is an .npz file with the model's inputs; None makes them up."""
+        """`inputs` is an .npz file with the model's inputs, and perhaps the framework's outputs; None makes inputs up."""
         self._rules = rules
         self.replay = replay
         self._inputs = inputs
-        self.framework = FrameworkOutputs(inputs) if inputs is not None else None
+        self.framework = None if inputs is None or is_of_run(inputs) else FrameworkOutputs(inputs)
 
     def __call__(self, attempt: ReplayedRun, plan: Variation) -> Verification | Culprit:
         """The result of the comparison, or the firing that broke a promise.

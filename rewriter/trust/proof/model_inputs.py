@@ -113,8 +113,19 @@ def read_inputs(path: str) -> dict[str, Any]:
         return {name: arrays[name] for name in arrays.files}
 
 
+_OF_RUN = b"inputs and outputs of a model that rewriter ran"
+"""The comment of an .npz file, from which its outputs are known not to be those of the framework."""
+
+
+def is_of_run(path: str) -> bool:
+    """Whether `write_arrays` wrote an .npz file. Raises RewriterError for a file that cannot be read."""
+    with opened_arrays(Path(path)) as arrays:
+        return not isinstance(arrays, np.ndarray) and arrays.zip.comment == _OF_RUN
+
+
 def write_arrays(path: Path, arrays: Mapping[str, Any], *, force: bool) -> None:
-    """Writes an .npz file, at once or not at all; texts as NumPy's own, since other objects would be pickled.
+    """Writes inputs and outputs of a run as an .npz file, at once or not at all; texts as NumPy's own, since other objects
+    would be pickled.
 
     Raises:
         RewriterError: the file exists or cannot be written.
@@ -122,6 +133,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, force: bool) -> None:
 
     def fill(descriptor: int) -> None:
         with open(descriptor, "wb", closefd=False) as file, zipfile.ZipFile(file, "w") as archive:
+            archive.comment = _OF_RUN
             for name, value in arrays.items():
                 array = np.asarray(value)
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:

@@ -153,7 +153,7 @@ def _near(graph: onnx.GraphProto, places: Sequence[int], depth: int) -> set[int]
 def check_code(code: str, rules: RuleSet) -> None:
     """Raises RewriterError if the code is malformed, or a rule has it."""
     if not CODE.fullmatch(code):
-        raise RewriterError(f"{code!r} is no code of a rule: capital letters and a number, as MY001")
+        raise RewriterError(f"{code!r} is no code of a rule: capital letters and a number, such as MY001")
     taken = rules.get(code)
     if taken is not None:
         raise RewriterError(f"the code {code} is in use: {taken.title} ({taken.path})")

@@ -39,7 +39,9 @@ def shapes(editing: Editing, texts: Sequence[str]) -> None:
 
 def batch(editing: Editing, text: str) -> None:
     """A number or a name for the first dimension of all inputs that share it with the first input. Errors as for `shapes`."""
-    dim = _dim(text.strip(), text)
+    dim = _dim(text.strip(), text.strip())
+    if dim == 0:
+        raise RewriterError("a batch of 0 has no data; write a number from 1 on, a name, or ?")
     known = {tensor.name: clean(tensor.shape) for tensor in editing.graph.inputs}
     shaped = [shape for shape in known.values() if shape]
     if not shaped:
@@ -204,7 +206,8 @@ def _dim(word: str, text: str) -> Dim:
     if word.isascii() and word.isdigit():
         return int(word)
     if not word.isidentifier():
-        raise RewriterError(f"{text!r}: {word!r} is no dimension; write a number, a name, or ?")
+        where = "" if word == text else f"{text!r}: "
+        raise RewriterError(f"{where}{word!r} is no dimension; write a number, a name, or ?")
     return word
 
 

@@ -82,6 +82,8 @@ _CALL = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(<.*>)?\s*(?:\((.*)\))?\s*", re.DOTA
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _LISTS = {int(A.INTS): int, int(A.FLOATS): float, int(A.STRINGS): str}
 _SINGLE = {int(A.INT): int, int(A.FLOAT): float, int(A.STRING): str}
+_SINGULARS: dict[type, str] = {int: "an integer", float: "a number", str: "a text"}
+_PLURALS: dict[type, str] = {int: "integers", float: "numbers", str: "texts"}
 
 
 def drop(editing: Editing, text: str) -> None:
@@ -276,16 +278,26 @@ def replace(editing: Editing, text: str) -> None:
 
 
 def set_attribute(editing: Editing, text: str) -> None:
-    """`NODE.attribute=value`; `none` removes the attribute. Raises RewriterError if the value has another type."""
+    """`NODE.attribute=value`; `none` removes the attribute.
+
+    Raises:
+        RewriterError: the value has another type, or no node has the attribute that is to be removed.
+    """
     place, value = pair(text, "NODE.attribute=value", lambda n: "." in n and _is_node(editing, n.rpartition(".")[0]))
     name, dot, attribute = place.rpartition(".")
     if not dot or not name or not attribute:
         raise RewriterError(f"{text!r} is not NODE.attribute=value")
     nodes = editing.parts.nodes_of([name])
+    if value.lower() == "none" and not any(attribute in node.attrs for node in nodes):
+        raise RewriterError(f"{name!r} has no attribute {attribute!r}; there is {_attributes(nodes)}")
     for node in nodes:
         editing.edits.set_attribute(node, attribute, _value(node, attribute, value))
     _settle(editing, nodes)
     editing.did.append(f"{counted(len(nodes), 'node')}: {attribute} = {value}")
+
+
+def _attributes(nodes: list[gs.Node]) -> str:
+    return ", ".join(dict.fromkeys(repr(name) for node in nodes for name in node.attrs)) or "none"
 
 
 def _is_node(editing: Editing, name: str) -> bool:
@@ -302,18 +314,19 @@ def _value(node: gs.Node, attribute: str, text: str) -> Any:
     value = literal(text)
     if kind in _LISTS:
         items = value if isinstance(value, list) else [literal(word) for word in text.split(",")]
-        return [_converted(item, _LISTS[kind], text, attribute) for item in items]
+        return [_converted(item, _LISTS[kind], text, f"a list of {_PLURALS[_LISTS[kind]]}", attribute) for item in items]
     if kind in _SINGLE or isinstance(before, (str, int, float)):
-        return _converted(text if kind == A.STRING else value, _SINGLE.get(kind, type(before)), text, attribute)
+        wanted = _SINGLE.get(kind, type(before))
+        return _converted(text if kind == A.STRING else value, wanted, text, _SINGULARS.get(wanted, wanted.__name__), attribute)
     if isinstance(before, Constant) and not isinstance(value, str):
         return new_constant("", np.asarray(value).astype(before.dtype))
     return value
 
 
-def _converted(value: Any, kind: Any, text: str, attribute: str) -> Any:
+def _converted(value: Any, kind: Any, text: str, what: str, attribute: str) -> Any:
     fits = isinstance(value, (int, float)) if kind is float else isinstance(value, kind)
     if not fits:
-        raise RewriterError(f"{attribute!r} is {'text' if kind is str else kind.__name__}, but {text!r} is not")
+        raise RewriterError(f"{attribute!r} is {what}, but {text!r} is not")
     return kind(value)
 
 

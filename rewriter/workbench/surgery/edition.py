@@ -68,7 +68,17 @@ def edit(model: Model, edits: Iterable[Edit], *, with_children: bool = False) ->
             raise RewriterError(f"there is no edit {kind!r}; the edits are {', '.join([*KINDS, *TOGETHER])}") from None
         except RewriterError as error:
             raise RewriterError(f"--{kind}: {error}") from error
+    _check_types_used(editing)
     return editing
+
+
+def _check_types_used(editing: Editing) -> None:
+    """Raises RewriterError for a type that no new output has taken: its name is wrong, or its `--add-output` is missing."""
+    unused = [name for name in editing.types if name not in editing.typed]
+    if unused and unused[0] not in editing.parts.tensors:
+        raise RewriterError(f"--{TYPE}: {editing.parts.missing(unused[0], 'tensor', editing.parts.tensors)}")
+    if unused:
+        raise RewriterError(f"--{TYPE}: {unused[0]!r} is no new output; --add-output {unused[0]} makes it one")
 
 
 def edited(source: Opened, edits: Sequence[Edit], *, with_children: bool = False, checks: Checks | None = None) -> Surgery:

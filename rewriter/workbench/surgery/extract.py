@@ -116,7 +116,7 @@ def extract(
     needed_ids = set(map(id, needed))
     inputs += [tensor for tensor in graph.inputs if id(tensor) in needed_ids]
     inputs += [tensor for tensor in needed if id(tensor) not in model_inputs]
-    notes = [f"{tensor.name!r} is not read by what leads to the outputs" for tensor in first if id(tensor) not in read]
+    notes = [f"{tensor.name!r} is not read by any node that leads to the outputs" for tensor in first if id(tensor) not in read]
     ports = Ports(Facts(index, model.overridable), types or {})
     ports.declare(inputs, "input")
     ports.declare(outputs, "output")

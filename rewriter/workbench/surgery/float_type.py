@@ -96,6 +96,7 @@ class FloatPlan:
         inputs: tensors that a caller passes, or may pass.
         kept: nodes, by id(), that compute as before.
         counted: nodes that compute from whole numbers alone, and are kept for this reason.
+        between: casts and moves, by id(), that are kept because they stand between kept nodes.
     """
 
     def __init__(self, index: GraphIndex, facts: Facts, target: int, keep: Collection[int], *, ports: bool) -> None:
@@ -117,6 +118,7 @@ class FloatPlan:
         self.kept |= {id(node) for node in self.nodes() if self._is_open(node)}
         self.counted = self._from_whole_numbers() if target in _NARROW else set()
         self.kept |= self.counted
+        self.between = set[int]()
         self._settle()
 
     # --- the types -----------------------------------------------------------------------------------------------------------
@@ -248,6 +250,7 @@ class FloatPlan:
             for node in nodes:
                 if id(node) not in self.kept and self._between_kept(node):
                     self.kept.add(id(node))
+                    self.between.add(id(node))
                     changed = True
         for node in nodes:
             if node.op in CASTS and id(node) in self.counted and self._read_in_target(node):
@@ -606,25 +609,22 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
         index = GraphIndex(model.graph)
     facts = Facts(index, model.overridable)
     plan = FloatPlan(index, facts, target, kept, ports=ports)
+    lacking = set[int]()
     if asks and dtype != "float32":
         doubtful = [node for node in plan.nodes() if plan.changes(node) and _may_lack(node, dtype, plan)]
-        lacking = [node for node in doubtful if _lacks_kernel(node, plan)]
+        lacking = {id(node) for node in doubtful if _lacks_kernel(node, plan)}
         if lacking:
-            plan = FloatPlan(index, facts, target, kept | set(map(id, lacking)), ports=ports)
-            ops = ", ".join(sorted({node.op for node in lacking}))
-            did.append(
-                f"{counted(len(lacking), 'node')} as before: ONNX Runtime has no {dtype} for {ops} (--runtime no converts them)"
-            )
+            plan = FloatPlan(index, facts, target, kept | lacking, ports=ports)
     changing = [node for node in plan.nodes() if any(plan.is_float(t) for t in (*node.inputs, *node.outputs))]
-    same = sum(not plan.changes(node) for node in changing)
+    same = [node for node in changing if not plan.changes(node)]
+    did += _reasons(plan, [node for node in same if id(node) not in kept], lacking, dtype, model.graph.opset)
     change = FloatChange(plan)
     change.carry_out()
     if change.casts and (version := model.graph.opset) < CASTS_BY_NUMBER:
         reason = f"{counted(change.casts, 'cast')} would be needed, which opset {version} writes otherwise"
         raise RewriterError(f"{reason}: convert the model to opset {CASTS_BY_NUMBER} or newer first, with `rewriter opset`")
-    did.append(f"{counted(len(changing) - same, 'node')} in {dtype}, {same:,} as before, {counted(change.casts, 'cast')} more")
-    if plan.counted:
-        did.append(f"{counted(len(plan.counted), 'node')} of those as before: they compute with integers alone")
+    computing = counted(len(changing) - len(same), "node")
+    did.append(f"{computing} in {dtype}, {len(same):,} as before, {counted(change.casts, 'cast')} more")
     if change.listed and not ports:
         did.append(f"{counted(change.listed, 'weight')} in the list of inputs, now as {dtype}")
     worst = sorted(change.losses, key=lambda loss: (-loss.overflowed, -loss.flushed / loss.values))
@@ -632,6 +632,28 @@ def _convert(model: Model, dtype: str, keep: Sequence[str], *, ports: bool, asks
     if len(change.losses) > _SHOWN:
         did.append(f"weight  and {counted(len(change.losses) - _SHOWN, 'other')} that lost values")
     return did
+
+
+def _reasons(plan: FloatPlan, nodes: Iterable[gs.Node], lacking: set[int], dtype: str, opset: int) -> list[str]:
+    """Why nodes compute as before, a line for each reason."""
+    runtime = f"ONNX Runtime has no {dtype} for {{ops}} (--runtime no converts them)"
+    operator_set = f"opset {opset} has no {dtype} for {{ops}}"
+    whole, other = "{ops}, computed from integers alone", "{ops}, of sequences or unknown types"
+    between = "{ops}, between such nodes"
+    found: dict[str, list[gs.Node]] = {reason: [] for reason in (runtime, operator_set, whole, other, between)}
+    for node in nodes:
+        if id(node) in lacking:
+            reason = runtime
+        elif id(node) not in plan.kept:
+            reason = operator_set
+        else:
+            reason = whole if id(node) in plan.counted else between if id(node) in plan.between else other
+        found[reason].append(node)
+    return [
+        f"{counted(len(same), 'node')} as before: {reason.format(ops=', '.join(sorted({node.op for node in same})))}"
+        for reason, same in found.items()
+        if same
+    ]
 
 
 def _may_lack(node: gs.Node, dtype: str, plan: FloatPlan) -> bool:

@@ -407,7 +407,7 @@ class Joints:
     def _wire(self, output: Port, taken: Port) -> None:
         if id(taken.tensor) in self.wires:
             raise RewriterError(f"input {taken.tensor.name!r} of {self._names[taken.model]} is mapped twice")
-        _check_types(output.tensor, taken.tensor, "be given to")
+        _check_types(output.tensor, taken.tensor, "be connected to")
         self.wires[id(taken.tensor)] = output
         self.read.add(id(output.tensor))
 

@@ -401,7 +401,5 @@ def _ir_version(model: Model, version: int, requested: int | None) -> int:
     if requested < old:
         least = max(least, least_ir_version(Context(GraphIndex(model.graph), Knowledge(overridable=model.overridable))))
     if not least <= requested <= _MOST_IR:
-        raise RewriterError(
-            f"--ir {requested}: what the model has at opset {version} needs an IR version from {least} to {_MOST_IR}"
-        )
+        raise RewriterError(f"--ir {requested}: at opset {version} this model needs an IR version from {least} to {_MOST_IR}")
     return requested

@@ -281,8 +281,8 @@ class Parts:
         from difflib import get_close_matches
 
         similar = get_close_matches(name, list(known), _SIMILAR)
-        hint = f"; there is {', '.join(map(repr, similar))}" if similar else ""
-        return RewriterError(f"there is no {what} {name!r} in the main graph{hint}")
+        hint = f"there is {', '.join(map(repr, similar))}" if similar else "`rewriter show MODEL --nodes` lists them"
+        return RewriterError(f"there is no {what} {name!r} in the main graph; {hint}")
 
 
 def names_in(texts: Iterable[str], known: Callable[[str], bool]) -> Iterator[str]:

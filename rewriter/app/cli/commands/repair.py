@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 )
 def fix(args: argparse.Namespace) -> int:
     """Repairs models. The input is modified only with --in-place. Without -o, --out or --in-place the result is NAME.fixed.onnx
-    next to the input. In folders, *.fixed.onnx files count as results and are skipped. Hidden folders are not searched.
+    next to the input; *.fixed.onnx files of folders then count as results, and are skipped. Hidden folders are not searched.
     """
     from rewriter.app.cli.batch import write_results
 
@@ -148,8 +148,8 @@ def plan(args: argparse.Namespace) -> int:
     where = "" if output is None else f" in {clean(str(output))}"
     print_message((f"{accepted:,} of {rewrites} accepted" if args.interactive else f"{rewrites} proposed") + where)
     if output is not None and outcome.log.firings:
-        result = ["-o", quote(clean(f"{file.file.name.removesuffix('.onnx')}.fixed.onnx"))]
-        print_message(f"next: {' '.join(['rewriter apply', quote(clean(str(output))), *result])}")
+        result = quote(clean(f"{file.file.name.removesuffix('.onnx')}.fixed.onnx")) + (" < MODEL" if args.model == "-" else "")
+        print_message(f"next: rewriter apply {quote(clean(str(output)))} -o {result}")
     return 1 if outcome.unfinished else 0
 
 

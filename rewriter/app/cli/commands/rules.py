@@ -207,7 +207,7 @@ def _print_rule(word: str) -> None:
 @command(
     "new",
     "start a rule from a part of a model, or from a model and its repair",
-    ("code", Option("of the new rule: capital letters and a number, as MY001", "CODE")),
+    ("code", Option("of the new rule: capital letters and a number, such as MY001", "CODE")),
     epilog="examples:\n"
     "  rewriter new MY001 --from net.onnx --around /MaxPool -o my_rules/MY001_pool.rules\n"
     "  rewriter new MY001 --from before.onnx --to after.onnx -o my_rules/MY001_pool.rules\n"
