@@ -7,8 +7,11 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+from rewriter.core.conditions.recorded_graph import Knowledge
+from rewriter.core.engine.run import Hooks, run
+from rewriter.core.graph.model import Model
 from rewriter.core.log import Condition
-from tests.engine.helpers import rewrite_model, rewrite_text
+from tests.engine.helpers import rewrite_model, rewrite_text, rule_set
 
 CUSTOM = 'rule SURG001 drop <kind: lossy> param op: op = "devtech::FooOp" match { y = @op(x) } rewrite { y = x }'
 CUSTOM_HEAD = '<ir_version: 8, opset_import: ["": 13, "devtech": 1]>'
@@ -201,6 +204,52 @@ def test_a_branch_that_is_inlined_renames_only_what_is_its_own(read: str) -> Non
         assert [port.name for port in made.graph.input][:3] == ["x", "w", "p"]
         given = {"x": np.ones(2, np.float32), "p": np.array(True)}
         assert ReferenceEvaluator(made).run(["y"], given)[0].tolist() == wanted
+
+
+NESTED = """<ir_version: 8, opset_import: ["": 13]>
+g (float[2] x, bool p) => (float[2] y) <bool c = {1}> {
+  a = Abs(x)
+  f = If(c) <then_branch = t () => (float[2] r) <float[2] w = {3, 4}> {
+    h = Add(x, a)
+    k = If(c) <then_branch = t2 () => (float[2] i) {
+      a2 = Sub(h, x)
+      i = If(p) <then_branch = t3 () => (float[2] j) { j = Mul(a2, w) }, else_branch = e3 () => (float[2] j) { j = Add(h, w) }>
+    }, else_branch = e2 () => (float[2] i) { i = Neg(w) }>
+    r = If(p) <then_branch = t4 () => (float[2] j) { j = Sub(k, w) }, else_branch = e4 () => (float[2] j) { j = Mul(k, h) }>
+  }, else_branch = e () => (float[2] h) { h = Neg(x) }>
+  g = If(c) <then_branch = u () => (float[2] r) <float[2] w = {5, 6}> {
+    h = Mul(f, a)
+    r = If(p) <then_branch = u2 () => (float[2] j) { k = Add(h, w)  j = Add(k, f) }, else_branch = v2 () => (float[2] j) { j = Mul(h, w) }>
+  }, else_branch = v () => (float[2] h) { h = Neg(x) }>
+  y = Add(f, g)
+}"""
+"""Decided branches, of which two have the same names, and in them nodes and constants that only inner bodies read."""
+DECIDED = "rule X1 if <kind: exact> match { [n] y = If(const c) } where all(c) rewrite { inline n.then_branch }"
+
+
+def test_a_branch_is_inlined_with_the_bodies_inside() -> None:
+    outcome = rewrite_text(NESTED, DECIDED)
+    assert len(outcome.fired) == 3
+    assert outcome.ops == ["Abs", "Add", "Sub", "If", "If", "Mul", "If", "Add"]
+    onnx.checker.check_model(outcome.proto, full_check=True)
+    assert sorted(map(tuple, map(onnx.numpy_helper.to_array, outcome.proto.graph.initializer))) == [(3, 4), (5, 6)]
+    inner = [attribute.g for node in outcome.proto.graph.node for attribute in node.attribute]
+    assert len(inner) == 6 and not any(body.initializer for body in inner)
+    for p in (True, False):
+        feed = {"x": np.array([0.5, -3], np.float32), "p": np.array(p)}
+        before, after = (ReferenceEvaluator(proto).run(None, feed)[0] for proto in (outcome.before, outcome.proto))
+        np.testing.assert_array_equal(before, after)
+
+
+def test_a_branch_with_bodies_that_is_not_inlined_is_as_it_was() -> None:
+    """The edits are taken back when a firing is not permitted."""
+    model = Model.from_proto(proto := onnx.parser.parse_model(NESTED))
+    refused: list[str] = []
+    hooks = Hooks(permit=lambda fired: bool(refused.append(fired.root.name)))
+    assert not run(model.graph, rule_set(DECIDED), Knowledge(), hooks=hooks).firings and len(refused) >= 2
+    assert model.to_proto() == proto
+    run(model.graph, rule_set(DECIDED), Knowledge())
+    assert model.to_proto() == rewrite_text(NESTED, DECIDED).proto
 
 
 UNROLL = "rule X1 loop <kind: exact> match { [n] *ys = Loop(*xs) } rewrite { inline n.body }"

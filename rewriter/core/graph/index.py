@@ -667,6 +667,13 @@ class GraphIndex(Ties):
         """Whether there are scopes inside a node."""
         return id(node) in self._bodies
 
+    def bodies(self, node: gs.Node) -> list[Scope]:
+        """All scopes inside a node, at any depth."""
+        return self._bodies.get(id(node), [])
+
+    def set_bodies(self, node: gs.Node, scopes: list[Scope]) -> None:
+        self._bodies[id(node)] = scopes
+
     def inside(self, node: gs.Node) -> list[gs.Node]:
         """All nodes in the bodies of a node, at any depth."""
         bodies = self._bodies.get(id(node))

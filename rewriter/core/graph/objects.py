@@ -212,6 +212,7 @@ class Origin:
         constants, sparse: of `proto.initializer` and `proto.sparse_initializer`.
         annotations: for each quantization annotation the tensors it names, the annotated one first.
         opset, imports: operator sets as loaded (main graph and functions).
+        dissolved: of bodies whose nodes the graph has now.
     """
 
     proto: Any
@@ -225,6 +226,7 @@ class Origin:
     annotations: list[list[gs.Tensor | None]] = field(default_factory=list)
     opset: int | None = None
     imports: list[onnx.OperatorSetIdProto] = field(default_factory=list)
+    dissolved: list[Origin] = field(default_factory=list)
     _tensors: list[gs.Tensor] = field(default_factory=list)
     _names: list[str] = field(default_factory=list)
 
@@ -242,16 +244,19 @@ class Origin:
             if self.proto.HasField(name):
                 setattr(proto, name, getattr(self.proto, name))
         result = Origin(proto, opset=self.opset, imports=self.imports)
-        for name in ("nodes", "inputs", "outputs", "infos", "constants", "sparse", "annotations", "_tensors", "_names"):
+        for name in (
+            "nodes", "inputs", "outputs", "infos", "constants", "sparse", "annotations", "dissolved", "_tensors", "_names",
+        ):  # fmt: skip
             setattr(result, name, [*getattr(self, name), *getattr(other, name)])
         return result
 
     def renamed(self) -> dict[int, gs.Tensor]:
-        """By id, the tensors of this graph that were renamed."""
-        if list(map(_NAME, self._tensors)) == self._names:
-            return {}
-        found = zip(self._tensors, self._names, strict=True)
-        return {id(tensor): tensor for tensor, name in found if tensor.name != name}
+        """By id, the tensors of this graph, and of the bodies dissolved in it, that were renamed."""
+        found = {number: tensor for inner in self.dissolved for number, tensor in inner.renamed().items()}
+        if list(map(_NAME, self._tensors)) != self._names:
+            pairs = zip(self._tensors, self._names, strict=True)
+            found |= {id(tensor): tensor for tensor, name in pairs if tensor.name != name}
+        return found
 
     def names(self) -> Iterator[str]:
         """Names that no new tensor may take although no node need mention them."""
@@ -420,6 +425,15 @@ class Scope:
     is_function: bool = field(default=False)
     token: object = field(default=None)
 
+    @property
+    def prefix(self) -> str:
+        """With this begin the paths of the bodies inside."""
+        return "" if self.path == "main" else self.path + "/"
+
+    def lie_in(self, parent: Scope | None, path: str) -> None:
+        """Moves a body to another scope."""
+        self.parent, self.path = parent, path
+
 
 def opset_versions(graph: gs.Graph) -> dict[str, int]:
     """Opset version by domain of a graph or function; "ai.onnx" is written as ""."""
@@ -497,7 +511,7 @@ def find_scopes(graph: gs.Graph) -> list[Scope]:
         inner = [
             Scope(
                 body,
-                f"{_prefix(scope)}{node.name or node.op}.{attr}",
+                f"{scope.prefix}{node.name or node.op}.{attr}",
                 scope.opsets,
                 scope,
                 node,
@@ -510,10 +524,6 @@ def find_scopes(graph: gs.Graph) -> list[Scope]:
         ]
         waiting.extend(reversed(inner))
     return found
-
-
-def _prefix(scope: Scope) -> str:
-    return "" if scope.path == "main" else scope.path + "/"
 
 
 def nested(scopes: Iterable[Scope]) -> dict[int, list[Scope]]:

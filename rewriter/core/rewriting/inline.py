@@ -14,6 +14,7 @@ import onnx_graphsurgeon as gs
 from rewriter.core.conditions.context import node_keeps_meaning
 from rewriter.core.conditions.rule_values import Failure
 from rewriter.core.graph.objects import (
+    Function,
     FunctionKey,
     Graph,
     Scope,
@@ -50,10 +51,7 @@ def inline(rewriting: Rewriting, statement: ast.Inline) -> None:
 
 
 def _inline_body(rewriting: Rewriting, node: gs.Node, attribute: str) -> None:
-    """Moves the nodes of a body without inputs (a branch of If) into the scope of its node; tensors keep their identity.
-
-    Nodes with bodies stay: the nodes inside them read tensors that would get new names.
-    """
+    """Moves the nodes of a body without inputs (a branch of If) into the scope of its node; tensors keep their identity."""
     index, edits = rewriting.index, rewriting.edits
     scope = index.body(node, attribute)
     if scope is None or scope.graph.inputs:
@@ -61,28 +59,46 @@ def _inline_body(rewriting: Rewriting, node: gs.Node, attribute: str) -> None:
     if len(scope.graph.outputs) < len(node.outputs):
         raise Failure(f"`{attribute}` has fewer outputs than its node")
     moved = index.members(scope)
-    if any(True for inner in moved for _ in bodies(inner)):
-        raise Refused(f"`{attribute}` contains a subgraph of its own, which is not moved")
+    readers = [reader for inner in moved for reader in (inner, *index.inside(inner))]
     pairs = list(zip(node.outputs, scope.graph.outputs, strict=False))
     for outer, inner in pairs:
         _declare(rewriting, outer, inner)
     hidden = [outer for outer, _ in pairs if outer.name and _hides_rank(rewriting, node, outer)]
     for tensor in _declared_behind(rewriting, hidden):
         _declare(rewriting, tensor, tensor)
-    outside = [t for inner in moved for t in inner.inputs]
+    outside = [t for reader in readers for t in reader.inputs]
     keys = index.keys_before(node, outside, len(moved) + len(node.outputs)) if moved or node.outputs else []
-    constants = _own_constants(rewriting, scope, moved)
+    constants = _own_constants(rewriting, scope, readers)
+    _move_bodies(rewriting, node, scope, moved, constants)
     for inner, key in zip(moved, keys, strict=False):
         _rename(rewriting, [inner, *inner.outputs])
         edits.remove_only(inner)
         edits.add(inner, index.scope(node), key)
-    for other in index.scopes:
-        if other.parent is scope:
-            edits.later(setattr, other, "parent", scope.parent)
-            other.parent = index.scope(node)
     _rename(rewriting, constants.values())
     results = [(outer, inner) for outer, inner in zip(node.outputs, scope.graph.outputs, strict=False) if outer.name]
     _hand_over(rewriting, node, results, set(map(id, moved)), keys[len(moved) :])
+
+
+def _move_bodies(
+    rewriting: Rewriting, node: gs.Node, scope: Scope, moved: list[gs.Node], constants: Mapping[int, gs.Constant]
+) -> None:
+    """Makes the bodies inside moved nodes bodies of the scope around `node`, which then has the constants that they read."""
+    index, edits, outer = rewriting.index, rewriting.edits, rewriting.index.scope(node)
+    inside = [body for inner in moved for body in index.bodies(inner)]
+    if not inside:
+        return
+    for body in inside:
+        edits.later(body.lie_in, body.parent, body.path)
+        body.lie_in(outer if body.parent is scope else body.parent, outer.prefix + body.path.removeprefix(scope.prefix))
+    edits.later(index.set_bodies, node, index.bodies(node))
+    index.set_bodies(node, [body for body in index.bodies(node) if body not in inside])
+    if isinstance(scope.graph, Graph) and isinstance(outer.graph, Graph | Function):
+        outer.graph.origin.dissolved.append(scope.graph.origin)
+    if isinstance(outer.graph, Graph):
+        before = outer.graph.initializers
+        read = {id(tensor) for inner in moved for tensor in inner.inputs}
+        edits.later(setattr, outer.graph, "initializers", before)
+        outer.graph.initializers = [*before, *(tensor for number, tensor in constants.items() if number not in read)]
 
 
 def _hides_rank(rewriting: Rewriting, node: gs.Node, result: gs.Tensor) -> bool:
