@@ -14,7 +14,7 @@ from rewriter.app.style import Style
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.recorded_graph import Knowledge
 from rewriter.core.engine.firing_audit import SnapshotTaker, Weights
-from rewriter.core.errors import RewriterError, for_python
+from rewriter.core.errors import RewriterError, counted, for_python
 from rewriter.core.graph.any_model import AnyModel, StrPath, as_file
 from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model, load
@@ -207,12 +207,12 @@ def picture_of_part(model: Model, name: str, around: str | None, hops: int, endi
                 f"{name}: {len(nodes):,} nodes are too many for one picture; `rewriter view` shows a model of any size, "
                 "--around NODE or --firing N draws a part"
             )
-        part, subtitle = taker.view(nodes, index.scopes[0]), f"{len(nodes)} nodes"
+        part, subtitle = taker.view(nodes, index.scopes[0]), counted(len(nodes), "node")
     else:
         node = named(index, around)[0]
         nodes = taker.near(node, hops, AROUND)
         part = taker.view(nodes, index.scope(node), node)
-        subtitle = f"{len(nodes)} nodes around {around}"
+        subtitle = f"{counted(len(nodes), 'node')} around {around}"
     if ending == ".svg":
         return view_picture(part, name, subtitle)
     return picture_text(ending, [(subtitle, draw(part))], name)

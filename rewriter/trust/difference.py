@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from rewriter.core.errors import RewriterError
+from rewriter.core.errors import RewriterError, counted
 from rewriter.core.graph.attributes import HISTORY
 from rewriter.core.graph.model_text import attribute_text, message_name, tensor_text, type_text
 from rewriter.core.onnxfile.model_file import read_model_file
@@ -467,7 +467,7 @@ def _defaults(function: onnx.FunctionProto) -> dict[str, str]:
 
 
 def _count(function: onnx.FunctionProto | None) -> str | None:
-    return None if function is None else f"{len(function.node)} nodes"
+    return None if function is None else counted(len(function.node), "node")
 
 
 # --- the model and its interface ---------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def test_all_graphs_are_counted(tmp_path: Path) -> None:
     assert found.exporter == "tensorflow 1.16 (by its producer_name)"
     assert [(port.name, port.type) for port in found.inputs] == [("c", "bool[]"), ("x", "float[N,3]")]
     assert (found.lines[0].place, found.lines[0].op) == ("main", "If")
-    assert found.lines[0].attributes == {"then_branch": "graph of 1 nodes", "else_branch": "graph of 1 nodes"}
+    assert found.lines[0].attributes == {"then_branch": "graph of 1 node", "else_branch": "graph of 1 node"}
 
 
 def test_weights_of_all_sorts(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rewriter.app.batch.work import Checking, Job, Notes, Outcome, Reading, Rewriting, Work, Writing, is_remote, is_url
-from rewriter.core.errors import RewriterError, reason
+from rewriter.core.errors import RewriterError, counted, reason
 from rewriter.core.isolation.budget import (
     BeyondLimitsError,
     ClockError,
@@ -423,11 +423,10 @@ def _tidy(model: Model, log: Log, dead: int) -> int:
     from rewriter.core.graph.tidy import tidy
 
     found = tidy(model.graph, named_by_training(model.training_info))
-    nodes = dead + found.nodes
-    total = nodes + found.initializers + found.imports
-    if total:
-        log.notes.append(f"tidied: {nodes} nodes, {found.initializers} initializers, {found.imports} imports removed")
-    return total
+    counts = {"node": dead + found.nodes, "initializer": found.initializers, "import": found.imports}
+    if removed := ", ".join(counted(count, what) for what, count in counts.items() if count):
+        log.notes.append(f"tidied: {removed} removed")
+    return sum(counts.values())
 
 
 def _guard(attempt: ReplayedRun, subject: Subject, *, runs_before: bool) -> ReplayedRun:

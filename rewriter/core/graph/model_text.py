@@ -17,7 +17,7 @@ import onnx_graphsurgeon as gs
 from google.protobuf.message import Message  # type: ignore[import-untyped]
 from onnx import numpy_helper
 
-from rewriter.core.errors import printable
+from rewriter.core.errors import counted, printable
 from rewriter.core.graph.edits import NodeState
 from rewriter.core.graph.values import elem_type, static_shape
 from rewriter.core.language.schema import DTYPE_NAMES
@@ -35,7 +35,11 @@ def attribute_text(attribute: onnx.AttributeProto) -> str:
     for name in ("t", "g", "sparse_tensor"):
         if attribute.HasField(name):
             value = getattr(attribute, name)
-            return f"graph of {len(value.node)} nodes" if name == "g" else tensor_text(value if name == "t" else value.values)
+            return (
+                f"graph of {counted(len(value.node), 'node')}"
+                if name == "g"
+                else tensor_text(value if name == "t" else value.values)
+            )
     for name in ("floats", "ints", "strings"):
         items = list(getattr(attribute, name))
         if items:
@@ -144,7 +148,7 @@ def attribute_texts(
 
 def _value(value: Any) -> str:
     if isinstance(value, gs.Graph):
-        return f"graph of {len(value.nodes)} nodes"
+        return f"graph of {counted(len(value.nodes), 'node')}"
     if isinstance(value, gs.Node.AttributeRef):
         return f"@{printable(value.name)}"
     if isinstance(value, np.ndarray):

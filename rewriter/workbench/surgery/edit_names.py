@@ -155,7 +155,7 @@ def drop_output(editing: Editing, text: str) -> None:
         editing.edits.released[id(tensor)] = tensor
     names = ", ".join(tensor.name for tensor in dropped)
     editing.settle()
-    editing.did.append(f"dropped output {names}, and {before - len(graph.nodes)} nodes that were then unused")
+    editing.did.append(f"dropped output {names}, and {counted(before - len(graph.nodes), 'node')} that only it needed")
 
 
 # Edits outside of the graph: documentation, metadata, declarations of inner tensors, names.
