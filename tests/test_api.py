@@ -196,7 +196,7 @@ CHAIN = """<ir_version: 8, opset_import: ["": 17]>
         (lambda net: rewriter.extract(net, "y", "b"), "not among from_; name them, or use auto_inputs=True"),
         (lambda net: rewriter.merge(net, net, maps=["y=q"]), "maps y=q: no model has an input 'q'"),
         (lambda net: rewriter.edit(net, ("drop", "c")), 'use ("replace", ...) or with_children=True'),
-        (lambda net: rewriter.opset(net, 11, ir_version=3), "ir_version 3: what the model has"),
+        (lambda net: rewriter.opset(net, 11, ir_version=3), "ir_version 3: at opset 11 this model needs"),
     ],
 )
 def test_errors_name_parameters(tmp_path: Path, call: Callable[[Path], object], words: str) -> None:
