@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnxruntime
 import pytest
 
 from rewriter.rule_tools.load_rules import load_rules
@@ -50,6 +51,8 @@ def test_a_wrong_rule_is_refused(path: Path) -> None:
 
 @pytest.mark.parametrize("name", TWINS)
 def test_its_twin_is_right(name: str) -> None:
+    if name == "crop_of_a_deconvolution" and onnxruntime.__version__.startswith("1.23."):
+        pytest.skip("ONNX Runtime 1.23 crashes if ConvTranspose gets a tensor without elements")
     (rule,) = load_rules([RIGHT / f"{name}.rules"])
     assert (RIGHT.parent / "wrong_rules" / f"{name}.rules").is_file()
     verdict = verify_rule(rule, FEWER)

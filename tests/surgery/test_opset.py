@@ -134,7 +134,7 @@ def test_a_node_that_keeps_its_meaning_computes_the_same_under_another_number() 
             words = [one.message for one in differences(expected, outputs, Bound(ulps=64, rtol=1e-3, atol=1e-5))]
             assert not any(words), f"{case.name} from {own} to {version}: {words}"
             found[runner.kind] += 1
-    assert found["onnxruntime"] > 400, found
+    assert found["onnxruntime"] > 250, found  # ONNX Runtime 1.23, the last one for Python 3.10, lacks many
 
 
 FUNCTION = """<ir_version: 8, opset_import: ["": 11, "local": 1]>

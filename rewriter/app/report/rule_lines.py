@@ -170,7 +170,7 @@ def verdict_lines(verdict: Verdict, rule: Rule | None, style: Style) -> list[str
     if verdict.quarantine:
         found.append(f"    the two runtimes disagree on {', '.join(verdict.quarantine)}; ONNX Runtime alone decided")
     if verdict.crashed:
-        found.append(f"    ONNX Runtime crashed on {counted(verdict.crashed, 'random model')}, which were left out")
+        found.append(f"    left out: {counted(verdict.crashed, 'random model')} on which ONNX Runtime crashed")
     if verdict.raised and verdict.status == "unverified":
         found.append(f"    a condition raised: {clean(verdict.raised)}")
     for line in verdict.unneeded:
