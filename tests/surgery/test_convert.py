@@ -316,3 +316,10 @@ def test_casts_of_an_old_opset_are_refused_with_the_way_out(call: Call, tmp_path
     done = call("convert", old, "--dtype", "float16", "-o", tmp_path / "out.onnx")
     assert (done.code, (tmp_path / "out.onnx").exists()) == (2, False)
     assert "2 casts would be needed, which opset 5 writes otherwise" in done.err and "`rewriter opset`" in done.err
+
+
+@pytest.mark.parametrize(("rows", "words"), [(1 << 20, "within 0.01"), (1 << 21, "the inputs take more than 16 MiB")])
+def test_a_model_with_large_inputs_is_compared(call: Call, tmp_path: Path, rows: int, words: str) -> None:
+    text = f'<ir_version: 8, opset_import: ["": 17]> g (float[{rows},3] x) => (float[3] y) {{ y = ReduceMax<axes=[0], keepdims=0>(x) }}'
+    done = call("convert", texts.written(tmp_path, text), "--dtype", "float16", "-o", tmp_path / "out.onnx")
+    assert done.code == 0 and words in done.out, done.out + done.err

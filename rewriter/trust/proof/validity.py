@@ -509,13 +509,14 @@ class Running:
         yield from small_feeds(candidate.proto)
 
 
-def small_feeds(model: onnx.ModelProto) -> Iterator[Feed]:
-    """Ordinary inputs for each choice of the unknown dimensions. Raises RewriterError when nothing can be made up."""
-    return (feed for sets in feed_sets(model) for feed in sets[0].choices() if _is_small(feed))
+def small_feeds(model: onnx.ModelProto, most: int | None = None) -> Iterator[Feed]:
+    """Ordinary inputs for each choice of the unknown dimensions, of at most so many bytes (None: 4 MiB).
 
-
-def _is_small(feed: Feed) -> bool:
-    return size_of(feed) <= MOST_BYTES_OF_INPUTS
+    Raises:
+        RewriterError: nothing can be made up.
+    """
+    limit = MOST_BYTES_OF_INPUTS if most is None else most
+    return (feed for sets in feed_sets(model) for feed in sets[0].choices() if size_of(feed) <= limit)
 
 
 def size_of(value: Any) -> int:
@@ -604,7 +605,7 @@ def _varied_feeds(model: onnx.ModelProto) -> Iterator[Feed]:
     """Small inputs for each choice of the unknown dimensions: ordinary ones, and one without numbers below zero."""
     for ordinary, positive, *_ in feed_sets(model):
         for feed in (*ordinary.choices(), next(positive.choices())):
-            if _is_small(feed):
+            if size_of(feed) <= MOST_BYTES_OF_INPUTS:
                 yield feed
 
 

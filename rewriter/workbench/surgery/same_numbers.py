@@ -72,7 +72,7 @@ def agreement(
         before, after: the two sequences; each model reads the drawn inputs or outputs of earlier steps.
         wanted: tensors that both sequences have to return.
         boundary_names: tensors that the later steps read, with the values that the earlier ones computed.
-        most: limit for the bytes of models that are run.
+        most: limit for the bytes of models that are run, and for the bytes of their inputs.
         bound: how far results may differ; None: as far as another order of the same computation allows.
     """
     if not (judges.installed() and child.possible()):
@@ -83,7 +83,7 @@ def agreement(
         bound = bound or Bound(ulps=ULPS, eps=eps)
         if sum(step.candidate.size() for step in (*before, *after)) > 4 * most:
             return Agreement(False, reason=f"only models up to {most >> 20} MiB are run")
-        for feed in small_feeds(drawn.proto):
+        for feed in small_feeds(drawn.proto, most):
             try:
                 first = _run(before, feed)
             except _Failed as failed:
@@ -100,7 +100,7 @@ def agreement(
             return Agreement(True, text, refused=refused)
     except (RewriterError, NoAnswer, _Failed) as error:
         why = why or str(error)
-    return Agreement(False, reason=why or "no inputs can be generated")
+    return Agreement(False, reason=why or f"the inputs take more than {most >> 20} MiB")
 
 
 def _run(steps: Sequence[Step], feed: Feed) -> Values:
