@@ -12,8 +12,7 @@ from rewriter.core.errors import RewriterError
 from rewriter.core.graph.attributes import HISTORY
 from rewriter.core.graph.model import Model, drop_stale_training
 from rewriter.core.record import record
-from rewriter.trust.proof.validity import JUDGES, MOST_BYTES, RUNTIME, Candidate
-from rewriter.trust.proof.validity import MOST_BYTES as MOST_LOADED
+from rewriter.trust.proof.validity import JUDGES, MOST_BYTES, MOST_BYTES_TO_RUN, RUNTIME, Candidate
 from rewriter.trust.stamp import RecordedRun, Unreadable, dumps, history
 from rewriter.workbench.surgery.data_files import save
 from rewriter.workbench.surgery.opened import Opened
@@ -126,7 +125,7 @@ class Surgery:
 
 def size_of_runs(checks: Checks) -> int:
     """Limit for the bytes of models that are run."""
-    return MOST_LOADED if checks.runtime == "yes" else MOST_BYTES
+    return MOST_BYTES if checks.runtime == "yes" else MOST_BYTES_TO_RUN
 
 
 def finish(

@@ -40,7 +40,7 @@ from rewriter.core.onnxfile.part import Whole, as_inputs, bodies, body_alone, bo
 from rewriter.core.onnxfile.tensors import read_tensor, write_tensor
 from rewriter.trust.proof import judges
 from rewriter.trust.proof.judges import RefusedError, has_kernel
-from rewriter.trust.proof.validity import JUDGES, MOST_BYTES, RUNTIME, SECONDS, WRITTEN, Candidate, small_feeds
+from rewriter.trust.proof.validity import JUDGES, MOST_BYTES_TO_RUN, RUNTIME, SECONDS, WRITTEN, Candidate, small_feeds
 from rewriter.workbench.surgery.data_files import size_of_proto
 from rewriter.workbench.surgery.finish import Checks, Surgery, command_text, finish
 from rewriter.workbench.surgery.opened import Opened, clear, messages
@@ -331,7 +331,7 @@ def _plain(text: str) -> str:
 
 def _failure(candidate: Candidate) -> str | None:
     """Why a model fails when it runs on ordinary inputs; "" if it runs, None if it was not run."""
-    if not (judges.installed() and child.possible()) or candidate.size() > MOST_BYTES:
+    if not (judges.installed() and child.possible()) or candidate.size() > MOST_BYTES_TO_RUN:
         return None
     why = None
     try:

@@ -14,7 +14,7 @@ from rewriter.trust.proof import judges
 from rewriter.trust.proof.judges import PLAIN, RefusedError
 from rewriter.trust.proof.model_inputs import Feed
 from rewriter.trust.proof.output_agreement import Bound, coarsest_eps, compare
-from rewriter.trust.proof.validity import MOST_BYTES, SECONDS, Candidate, small_feeds
+from rewriter.trust.proof.validity import MOST_BYTES_TO_RUN, SECONDS, Candidate, small_feeds
 
 ULPS = 64
 """A runtime may add up in another order in a part, and keep more digits between nodes than their type has."""
@@ -62,7 +62,7 @@ def agreement(
     wanted: Sequence[str],
     *,
     boundary_names: Sequence[str] = (),
-    most: int = MOST_BYTES,
+    most: int = MOST_BYTES_TO_RUN,
     bound: Bound | None = None,
 ) -> Agreement:
     """Runs models in sequence, and other models on the same inputs.
@@ -81,7 +81,7 @@ def agreement(
     try:
         eps = max((coarsest_eps(step.candidate.proto) for step in (*before, *after)), default=0.0)
         bound = bound or Bound(ulps=ULPS, eps=eps)
-        if sum(step.candidate.size() for step in (*before, *after)) > 4 * most:
+        if any(step.candidate.size() > most for step in (*before, *after)):
             return Agreement(False, reason=f"only models up to {most >> 20} MiB are run")
         for feed in small_feeds(drawn.proto, most):
             try:
