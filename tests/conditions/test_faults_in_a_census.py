@@ -15,6 +15,7 @@ from rewriter.core.graph.index import GraphIndex
 from rewriter.core.graph.model import Model
 from rewriter.core.language import schema
 from rewriter.core.onnxfile.take_census import take_census
+from rewriter.core.onnxfile.wire import MalformedError
 from rewriter.repairs import find
 from rewriter.repairs.old_opsets import early_forms
 from tests.cli.call import MODELS
@@ -81,7 +82,10 @@ def test_a_census_does_not_rule_out_a_fault_that_the_graph_has(folder: Path) -> 
     for _ in range(5):
         proto = onnx.load(folder, load_external_data=False)
         damaged(proto, chance)
-        census = take_census(proto.SerializeToString())
+        try:
+            census = take_census(proto.SerializeToString())
+        except MalformedError:  # no census: nothing is ruled out
+            continue
         context = Context(GraphIndex(Model.from_proto(proto).graph))
         for fault, is_ruled_out in FAULT_IS_RULED_OUT.items():
             assert not is_ruled_out(census) or not find(fault, context), fault
