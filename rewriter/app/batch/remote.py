@@ -22,7 +22,7 @@ from rewriter.core.errors import RewriterError, install
 from rewriter.core.record import replace
 from rewriter.trust.source.find import FIXED
 
-NO_FOLDER = "an empty folder, because the standard input has no data files"
+_NO_FOLDER = "an empty folder, because the standard input has no data files"
 """Where the data files of a model from the standard input are looked for, as messages say it."""
 
 _WHOLE = ("http://", "https://")
@@ -47,7 +47,7 @@ def _process(job: Job, work: Work, process: Callable[[Job, Work], Outcome], fold
         (inputs := folder / "in").mkdir()
         path = str(download(job.path, inputs, source=work.reading.source))
         names = {path: job.path, **{str(one): beside(job.path, one.name) for one in inputs.iterdir() if str(one) != path}}
-        names[str(inputs)] = NO_FOLDER if job.path == STDIN else beside(job.path, "").rstrip("/")
+        names[str(inputs)] = _NO_FOLDER if job.path == STDIN else beside(job.path, "").rstrip("/")
     if target is not None and is_url(target):
         (outputs := folder / "out").mkdir()
         target = path if in_place else str(outputs / name_of(target))

@@ -667,21 +667,20 @@ class GraphIndex(Ties):
         """Whether there are scopes inside a node."""
         return id(node) in self._bodies
 
-    def bodies(self, node: gs.Node) -> list[Scope]:
+    def scopes_inside(self, node: gs.Node) -> list[Scope]:
         """All scopes inside a node, at any depth."""
         return self._bodies.get(id(node), [])
 
-    def set_bodies(self, node: gs.Node, scopes: list[Scope]) -> None:
+    def set_scopes_inside(self, node: gs.Node, scopes: list[Scope]) -> None:
         self._bodies[id(node)] = scopes
 
     def inside(self, node: gs.Node) -> list[gs.Node]:
         """All nodes in the bodies of a node, at any depth."""
-        bodies = self._bodies.get(id(node))
-        return [inner for scope in bodies for inner in self._members[scope.number].values()] if bodies else []
+        return [inner for scope in self.scopes_inside(node) for inner in self._members[scope.number].values()]
 
     def body(self, node: gs.Node, attribute: str) -> Scope | None:
         """The scope of the subgraph that a node holds in an attribute."""
-        return next((s for s in self._bodies.get(id(node), ()) if s.owner is node and s.attr == attribute), None)
+        return next((s for s in self.scopes_inside(node) if s.owner is node and s.attr == attribute), None)
 
     def made_in(self, scope: Scope) -> dict[str, gs.Tensor]:
         """By name, the tensors that nodes of one scope make."""

@@ -430,7 +430,7 @@ class Scope:
         """With this begin the paths of the bodies inside."""
         return "" if self.path == "main" else self.path + "/"
 
-    def lie_in(self, parent: Scope | None, path: str) -> None:
+    def move_to(self, parent: Scope | None, path: str) -> None:
         """Moves a body to another scope."""
         self.parent, self.path = parent, path
 

@@ -84,21 +84,23 @@ def _move_bodies(
 ) -> None:
     """Makes the bodies inside moved nodes bodies of the scope around `node`, which then has the constants that they read."""
     index, edits, outer = rewriting.index, rewriting.edits, rewriting.index.scope(node)
-    inside = [body for inner in moved for body in index.bodies(inner)]
+    inside = {body.number: body for inner in moved for body in index.scopes_inside(inner)}
     if not inside:
         return
-    for body in inside:
-        edits.later(body.lie_in, body.parent, body.path)
-        body.lie_in(outer if body.parent is scope else body.parent, outer.prefix + body.path.removeprefix(scope.prefix))
-    edits.later(index.set_bodies, node, index.bodies(node))
-    index.set_bodies(node, [body for body in index.bodies(node) if body not in inside])
+    for body in inside.values():
+        edits.later(body.move_to, body.parent, body.path)
+        body.move_to(outer if body.parent is scope else body.parent, outer.prefix + body.path.removeprefix(scope.prefix))
+    before = index.scopes_inside(node)
+    edits.later(index.set_scopes_inside, node, before)
+    index.set_scopes_inside(node, [body for body in before if body.number not in inside])
     if isinstance(scope.graph, Graph) and isinstance(outer.graph, Graph | Function):
+        edits.later(outer.graph.origin.dissolved.pop)
         outer.graph.origin.dissolved.append(scope.graph.origin)
     if isinstance(outer.graph, Graph):
-        before = outer.graph.initializers
+        initializers = outer.graph.initializers
         read = {id(tensor) for inner in moved for tensor in inner.inputs}
-        edits.later(setattr, outer.graph, "initializers", before)
-        outer.graph.initializers = [*before, *(tensor for number, tensor in constants.items() if number not in read)]
+        edits.later(setattr, outer.graph, "initializers", initializers)
+        outer.graph.initializers = [*initializers, *(tensor for number, tensor in constants.items() if number not in read)]
 
 
 def _hides_rank(rewriting: Rewriting, node: gs.Node, result: gs.Tensor) -> bool:

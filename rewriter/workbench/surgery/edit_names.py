@@ -130,7 +130,7 @@ def add_output(editing: Editing, text: str) -> None:
         raise RewriterError(f"{text!r} is an output already")
     Ports(editing.facts, editing.types).declare(new, "output")
     graph.outputs = [*graph.outputs, *new]
-    editing.typed.update(tensor.name for tensor in new)
+    editing.new_outputs.update(tensor.name for tensor in new)
     editing.did += [f"output  {shown(tensor)}" for tensor in new]
 
 

@@ -23,7 +23,7 @@ class Editing:
         model: the model as it is now; a step may replace it.
         with_children: whether everything computed from a dropped node is dropped as well.
         types: types of new outputs, by name, that cannot be determined from the model.
-        typed: names of the new outputs.
+        new_outputs: their names.
         did: a line for each step.
         renamed: by the name that an input or output has now, the name that it had.
         same: whether the steps so far leave the output values unchanged.
@@ -33,7 +33,7 @@ class Editing:
         self.model = model
         self.with_children = with_children
         self.types: dict[str, TensorType] = {}
-        self.typed: set[str] = set()
+        self.new_outputs: set[str] = set()
         self.did: list[str] = []
         self.notes: list[str] = []
         self.renamed: dict[str, str] = {}

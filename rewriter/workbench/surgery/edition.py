@@ -74,7 +74,7 @@ def edit(model: Model, edits: Iterable[Edit], *, with_children: bool = False) ->
 
 def _check_types_used(editing: Editing) -> None:
     """Raises RewriterError for a type that no new output has taken: its name is wrong, or its `--add-output` is missing."""
-    unused = [name for name in editing.types if name not in editing.typed]
+    unused = [name for name in editing.types if name not in editing.new_outputs]
     if unused and unused[0] not in editing.parts.tensors:
         raise RewriterError(f"--{TYPE}: {editing.parts.missing(unused[0], 'tensor', editing.parts.tensors)}")
     if unused:

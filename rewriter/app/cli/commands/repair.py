@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 )
 def fix(args: argparse.Namespace) -> int:
     """Repairs models. The input is modified only with --in-place. Without -o, --out or --in-place the result is NAME.fixed.onnx
-    next to the input; *.fixed.onnx files of folders then count as results, and are skipped. Hidden folders are not searched.
+    next to the input, and *.fixed.onnx files in folders are skipped as results. Hidden folders are not searched.
     """
     from rewriter.app.cli.batch import write_results
 
