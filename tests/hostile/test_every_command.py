@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.rule_tools.load_rules import load_rules
 from tests.cli.call import Call
 from tests.hostile.every_command import CALLS, arguments_of
 from tests.hostile.poison_models import POISON
@@ -33,6 +32,9 @@ ODD = [
 ]
 """Models on which some command besides `fix`, `check`, `show` and `compare` ended in an internal error, or might."""
 
+MOST_SECONDS = 30
+"""Of the processor, for one command. Alone it takes a second. In the process of a whole run of the tests, 6 seconds were seen."""
+
 
 @pytest.mark.parametrize("name", ODD)
 def test_every_command_ends(name: str, call: Call, tmp_path: Path) -> None:
@@ -42,10 +44,9 @@ def test_every_command_ends(name: str, call: Call, tmp_path: Path) -> None:
         if words == "apply" and not (out / "plan.toml").exists():
             continue
         given = arguments_of(CALLS[words], tmp_path / f"{name}.onnx", out, RULES)
-        load_rules()  # compiling them is no part of the limit
         started = time.process_time()
         done = call(words.split()[0], *given, "--time-limit", 0.5, "--memory-limit", "2G")
-        assert time.process_time() - started < 5, f"{words} does not end within its limit"
+        assert time.process_time() - started < MOST_SECONDS, f"{words} does not end within its limit"
         said = done.out + done.err
         assert done.code in (0, 1, 2), f"{words}: {said}"
         assert "Traceback" not in said and "internal error" not in said and "has no option" not in said, f"{words}: {said}"
