@@ -260,6 +260,8 @@ def format_text(text: str, path: str = "<text>") -> str:
         layout = _Layout(text, part.span, lines)
         layout.write_define() if isinstance(part, ast.Define) else layout.write(part)
     result = lines.finish()
+    if result == text:
+        return result
     again, problems = parse(result, path)
     if problems or not same(_said(again), _said(rule_file)):
         raise RewriterError(f"{path}: formatting would change the meaning of its rules; it is left as it is")
