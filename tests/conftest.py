@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Sequence
@@ -37,6 +38,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """The shipped rules are compiled before there are processes, each of which would compile them for itself."""
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         loading.load_rules()
+
+
+def pytest_collection_finish() -> None:
+    """The collected tests stay until the end. A garbage collection that walks through them takes 1 to 4 s of whichever test it
+    interrupts, and all of them took an eighth of the time of the tests.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

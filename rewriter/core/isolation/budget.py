@@ -288,6 +288,9 @@ def undisturbed() -> Iterator[None]:
 MANY = 500_000
 """Objects of models, which are circular, as graphs are: so many may become garbage before a collection."""
 
+FEW = 10_000
+"""Objects that the collector may as well walk through: to count the frozen ones takes longer if a program has millions."""
+
 FROZEN = 1000
 """Objects that may be frozen without a request: Python 3.12 itself freezes some hundreds at its start."""
 
@@ -298,8 +301,8 @@ _object_count = 0
 def collector_off(*, circular: bool = True) -> Iterator[None]:
     """No collections inside; afterwards as before. One full collection of a model of 100,000 nodes takes about a second.
 
-    Objects made inside count as old at once: freezing and thawing moves them there without a walk. If the program keeps frozen
-    objects, they stay frozen, and the walk is made. Objects that are not `circular` are freed without a collection.
+    Objects made inside count as old at once: freezing and thawing moves them there without a walk. If they are few, or the
+    program keeps frozen objects, the walk is made. Objects that are not `circular` are freed without a collection.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -307,9 +310,10 @@ def collector_off(*, circular: bool = True) -> Iterator[None]:
         yield
     finally:
         if enabled:
-            if gc.get_freeze_count() < FROZEN:
-                global _object_count
-                _object_count += gc.get_count()[0] if circular else 0
+            global _object_count
+            count = gc.get_count()[0]
+            if count > FEW and gc.get_freeze_count() < FROZEN:
+                _object_count += count if circular else 0
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
