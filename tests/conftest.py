@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from rewriter.app.cli.main import OBJECTS
 from rewriter.core.language.diagnostics import Diagnostic
 from rewriter.core.language.rules import Rule
 from rewriter.rule_tools import load_rules as loading
@@ -42,10 +43,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     """The collected tests stay until the end. A garbage collection that walks through them takes 1 to 4 s of whichever test it
-    interrupts, and all of them took an eighth of the time of the tests.
+    interrupts, and all of them took an eighth of the time of the tests. Collections are as rare as in a command.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(OBJECTS)
 
 
 @pytest.hookimpl(optionalhook=True)
