@@ -292,7 +292,9 @@ def undone(
     chosen = {one.number for one in firings if {str(one.number), one.rule.lower()} & {word.lower() for word in wanted}}
     for word in wanted:
         if not any(word.lower() in (str(one.number), one.rule.lower()) for one in firings):
-            raise RewriterError(f"there is no firing {word!r} in the last run of {result}, which has {len(firings)}")
+            raise RewriterError(
+                f"the last run of {result} has no rewrite {word!r}; `rewriter undo {result}` lists its {len(firings)}"
+            )
     return last.without([one for one in firings if one.number in chosen], stamp=stamp)
 
 

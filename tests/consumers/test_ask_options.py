@@ -140,7 +140,7 @@ def test_fix_without_asking_says_so(call: Call, tmp_path: Path, recipe: Recipe) 
     model = relu(tmp_path / "m.onnx")
     done = call("fix", model, "--target", "tract", "-o", tmp_path / "fixed.onnx")
     assert (
-        "note: Fake did not run; to run the models in it, pass --ask; other steps that often help: `rewriter optimize` "
+        "note: Fake did not run; to run the models in it, pass --ask; other steps that often help: `rewriter optimize MODEL` "
         "(fewer nodes), --static INPUT:SHAPE (it wants shapes)"
     ) in done.err
 
@@ -150,6 +150,9 @@ def test_fix_without_asking_says_so(call: Call, tmp_path: Path, recipe: Recipe) 
     [
         (("check", "--ask", "nobody"), "--ask nobody: unknown consumer; use one of iree, mnn, "),
         (("fix", "--ask"), "--ask needs a --target whose consumer rewriter can run: opencv, "),
+        (("fix", "--consumer-env", "env"), "--consumer-env needs --ask"),
+        (("check", "--consumer-env", "env"), "--consumer-env needs --ask"),
+        (("run", "--consumer-env", "env"), "--consumer-env needs --ask"),
         (("fix", "--ask", "--target", "tensorrt"), "--ask needs a --target whose consumer rewriter can run"),
     ],
 )

@@ -84,7 +84,8 @@ def test_what_is_missing_is_said(call: Call, fixed: tuple[Path, Path], tmp_path:
     before, after = fixed
     out = tmp_path / "out.onnx"
     assert "there is no record" in call("undo", before).err
-    assert "there is no firing '77'" in call("undo", after, "77", "-o", out).err
+    assert f"has no rewrite '77'; `rewriter undo {after}` lists its 2" in call("undo", after, "77", "-o", out).err
+    assert "required: MODEL;" in call("undo").err  # FIRING is optional
     assert "is not the original model" in call("undo", after, "--original", GAMMA).err
     changed = tmp_path / "changed.onnx"
     model = onnx.load(after)

@@ -203,6 +203,7 @@ def test_texts_go_wherever_they_are(call: Call, tmp_path: Path) -> None:
         (["--set", "flat.axis=x"], "'axis' is an integer, but 'x' is not"),
         (["--set", "conv.pads=abc"], "'pads' is a list of integers, but 'abc' is not"),
         (["--set", "conv.ceil=none"], "'conv' has no attribute 'ceil'; there is "),
+        (["--doc", "x", "--with-children"], "--with-children needs --drop"),
         (["--type", "foo:float"], "--type: there is no tensor 'foo'"),
         (["--type", "a:float[1]"], "--type: 'a' is no new output; --add-output a makes it one"),
         (["--batch", "0"], "a batch of 0 has no data"),

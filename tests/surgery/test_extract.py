@@ -78,6 +78,8 @@ def test_a_type_that_is_not_known_is_asked_for(call: Call, tmp_path: Path, out: 
     assert done.code == 2 and "--type 'z:float[1,3]'" in done.err
     assert call("extract", net, "--from", "h", "--to", "z", "--type", "z:float[2,4]", "-o", out).code == 0
     assert call("extract", net, "--from", "h", "--to", "z", "--type", "z:flat", "-o", out, "--force").code == 2
+    done = call("extract", net, "--from", "h", "--to", "z", "--type", "y:float", "--type", "z:float[2,4]", "-o", out, "--force")
+    assert done.code == 2 and "--type: the part has no input or output 'y'; there is h, z" in done.err
 
 
 def test_an_output_of_a_node_that_is_given_and_another_that_is_made(call: Call, tmp_path: Path, out: Path) -> None:

@@ -207,7 +207,7 @@ def test_data_of_several_models_go_into_one_file(call: Call, tmp_path: Path) -> 
         (["--map", "a"], "is not OUTPUT=INPUT"),
         (["--map", "b=x"], "no model has an output 'b'"),
         (["--map", "a=b"], "no model has an input 'b'"),
-        (["--prefix", "a_"], "1 prefixes for 2 models"),
+        (["--prefix", "a_"], "--prefix: 2 models need 2 prefixes, not 1"),
         (["--share", "nothing"], "no two inputs"),
         (["--share", "x", "--outputs", "b"], "no output 'b'"),
     ],

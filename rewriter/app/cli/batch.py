@@ -481,7 +481,7 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
     if getattr(args, "max_firings", None) is not None:
         limits = replace(limits, firings=args.max_firings)
     asking = None
-    if command != "optimize" and (getattr(args, "ask", None) or args.target):
+    if command != "optimize" and (getattr(args, "ask", None) or args.target or getattr(args, "consumer_env", None)):
         from rewriter.app.cli.consumers import Asking
 
         asking = Asking(args)

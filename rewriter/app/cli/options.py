@@ -393,7 +393,7 @@ OPTIONS: dict[str, Option] = {
     "external": _flag("write the weights to a file next to the model"),
     "inline": _flag("write the weights into the model"),
     "location": Option("the data file, relative to the result (default: FILE.data)", "NAME"),
-    "threshold": Option("size of the smallest weight that goes there (default: 1K)", "SIZE", default=1024, type=size_or_zero),
+    "threshold": Option("size of the smallest weight that goes there (default: 1K)", "SIZE", type=size_or_zero),
     "dtype": Option("the type", choices=("float16", "bfloat16", "float32", "double")),
     "layout": Option("the layout of inputs and outputs", choices=("nhwc", "nchw")),
     "keep": _several(
@@ -421,7 +421,7 @@ OPTIONS: dict[str, Option] = {
     "open": _flag("open the page in the browser"),
     "firing": Option("draw the N-th firing", "N", type=count),
     "around": Option("draw the nodes around this one, by its name or the name of an output", "NODE", shell_words="nodes"),
-    "hops": Option("number of steps that --around goes (default: 2)", "N", default=2, type=count),
+    "hops": Option("number of steps that --around goes (default: 2)", "N", type=count),
     "layers": _flag("list every tensor that has a counterpart"),
     "rtol": Option("relative tolerance (default: 1e-4; with --ask, what check --ask allows)", "X", type=tolerance),
     "atol": Option("absolute tolerance (default: 1e-6)", "X", default=1e-6, type=tolerance),

@@ -35,9 +35,11 @@ class Step:
     @property
     def advice(self) -> str:
         """The step as a person takes it."""
-        words = {"static": "--static INPUT:SHAPE", "optimize": "`rewriter optimize`"}
+        words = {"static": "--static INPUT:SHAPE", "optimize": "`rewriter optimize MODEL`"}
         name, _, value = self.action.partition(" ")
-        return words.get(name, f"`rewriter opset {value}`" if name == "opset" else f"`rewriter convert --dtype {value}`")
+        return words.get(
+            name, f"`rewriter opset MODEL {value}`" if name == "opset" else f"`rewriter convert MODEL --dtype {value}`"
+        )
 
 
 @record(frozen=True, slots=True)

@@ -52,6 +52,8 @@ def edit(model: Model, edits: Iterable[Edit], *, with_children: bool = False) ->
     wanted = list(edits)
     if not all(isinstance(one, tuple) and len(one) == 2 and all(isinstance(part, str) for part in one) for one in wanted):
         raise RewriterError(f'an edit is a kind and a text, such as ("rename", "data=image"), not {wanted!r}')
+    if with_children and "drop" not in (kind for kind, _ in wanted):
+        raise RewriterError("--with-children needs --drop; pass both")
     editing = Editing(model, with_children=with_children)
     editing.types = parsed_types(text for kind, text in wanted if kind == TYPE)
     for kind, group in groupby((one for one in wanted if one[0] != TYPE), lambda one: one[0]):

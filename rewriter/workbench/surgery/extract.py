@@ -197,7 +197,11 @@ def extracted(
         RewriterError: there is no such part, or its outputs differ from the outputs of the whole.
     """
     model = source.read()
-    cut = extract(model, to, start, types=parsed_types(types), auto_inputs=auto_inputs)
+    declared = parsed_types(types)
+    cut = extract(model, to, start, types=declared, auto_inputs=auto_inputs)
+    ports = [tensor.name for tensor in (*cut.inputs, *cut.outputs)]
+    if unused := [name for name in declared if name not in ports]:
+        raise RewriterError(f"--type: the part has no input or output {unused[0]!r}; there is {listed(ports, _NAMED)}")
     did = [
         f"{counted(cut.nodes, 'node')} of {cut.of:,}",
         *(f"input   {shown(tensor)}" for tensor in cut.inputs),

@@ -580,7 +580,9 @@ def _prefix(models: Sequence[Model], prefixes: Sequence[str], share: Sequence[st
     if not prefixes:
         return
     if len(prefixes) != len(models):
-        raise RewriterError(f"--prefix: there are {len(prefixes)} prefixes for {len(models)} models; one may be empty, as a_,")
+        raise RewriterError(
+            f"--prefix: {len(models)} models need {len(models)} prefixes, not {len(prefixes)}; one may be empty, as a_,"
+        )
     counts = Counter(tensor.name for model in models for tensor in model.graph.inputs)
     chosen = list(names_in(share, counts.__contains__))
     shared = [name for name, n in counts.items() if n > 1 and any(name == one or fnmatchcase(name, one) for one in chosen)]

@@ -176,11 +176,15 @@ def save(args: argparse.Namespace) -> int:
     """Writes a model with its weights in one file next to it (--external), or in the model file (--inline). The operating
     system copies the bytes; they are not loaded. In a data file, each weight begins at a multiple of 4096.
     """
+    from rewriter.workbench.surgery.data_files import LEAST
     from rewriter.workbench.surgery.moved_weights import apart, inside
 
     if args.inline:
+        if args.location is not None or args.threshold is not None:
+            raise RewriterError("--location and --threshold belong to --external")
         return one_result(args, inside)
-    return one_result(args, lambda source, checks: apart(source, least=args.threshold, location=args.location, checks=checks))
+    least = LEAST if args.threshold is None else args.threshold
+    return one_result(args, lambda source, checks: apart(source, least=least, location=args.location, checks=checks))
 
 
 @command(
@@ -251,7 +255,7 @@ def reduce(args: argparse.Namespace) -> int:
     "undo",
     "roll back rewrites of a result",
     ("model", Option("the result", "MODEL")),
-    ("firings", Option("number of a rewrite, or code of a rule for all its rewrites", "FIRING", nargs="*")),
+    ("firings", Option("number of a rewrite, or code of a rule for all its rewrites", "FIRING", nargs="*", default=())),
     epilog="examples:\n  rewriter fix net.onnx -o fixed.onnx --record full\n  rewriter undo fixed.onnx\n"
     "  rewriter undo fixed.onnx 2 -o without.onnx\n  rewriter undo fixed.onnx PT030 --original net.onnx -o without.onnx",
     options=("original", like("source", help="the framework's own file, if one was used"), *RULE_PATHS, *result()),

@@ -188,13 +188,15 @@ def picture(args: argparse.Namespace) -> int:
     ending = next((ending for ending in ENDINGS if args.output.lower().endswith(ending)), None)
     if ending is None:
         raise RewriterError(f"-o {args.output}: unsupported format; use {', '.join(ENDINGS)}")
+    if args.hops is not None and args.around is None:
+        raise RewriterError("--hops needs --around; pass both")
     target = Path(args.output)
     check_target(target, args.force)
     source = opened(args.model, args.source)
     if args.firing is None:
         model = source.read()
         model.constant_inputs = args.constant_inputs
-        text = picture_of_part(model, source.name, args.around, args.hops, ending, most=WHOLE)
+        text = picture_of_part(model, source.name, args.around, args.hops or 2, ending, most=WHOLE)
     else:
         firings, _ = firings_of(source, args, FiringAudit(snapshot_of=args.firing), args.firing)
         if len(firings) < args.firing:
@@ -273,10 +275,11 @@ def compare(args: argparse.Namespace) -> int:
 
 def _consumer(args: argparse.Namespace) -> Consumer | None:
     """The consumer of --ask."""
+    from rewriter.app.cli.consumers import check_environments, installed
+
+    check_environments(args)
     if args.ask is None:
         return None
-    from rewriter.app.cli.consumers import installed
-
     return installed(args.ask.lower(), args.consumer_env)
 
 
