@@ -359,6 +359,9 @@ def test_rules_are_loaded_from_one_path_or_several(tmp_path: Path) -> None:
         (lambda: rewriter.fix(POOL, limits=3), "limits is a rewriter.Limits, not 3"),  # type: ignore[arg-type]
         (lambda: rewriter.rewrite(graph(), limits=3), "limits is a rewriter.Limits, not 3"),  # type: ignore[arg-type]
         (lambda: rewriter.fix(POOL, POOL.parent), "is a folder; name a file in it"),
+        (lambda: rewriter.fix(POOL, 5), "output is a path, not 5"),  # type: ignore[arg-type]
+        (lambda: rewriter.extract(POOL, output=5), "output is a path, not 5"),  # type: ignore[arg-type]
+        (lambda: rewriter.check(POOL, source=3), "source is a path, not 3"),  # type: ignore[arg-type]
         (lambda: rewriter.optimize(POOL, static=5), "static is a dictionary of shapes by the names"),  # type: ignore[arg-type]
         (lambda: rewriter.why(5, POOL), "rule is a text, not 5"),  # type: ignore[arg-type]
         (lambda: rewriter.compare(POOL, POOL, rtol=-1), "rtol and atol are 0 or more"),
@@ -370,6 +373,11 @@ def test_rules_are_loaded_from_one_path_or_several(tmp_path: Path) -> None:
 def test_a_wrong_argument_is_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(rewriter.RewriterError, match=message):
         call()
+
+
+def test_an_argument_that_no_function_has_is_an_error_of_the_function() -> None:
+    with pytest.raises(TypeError, match=r"^edit\(\) got an unexpected keyword argument 'rename'$"):
+        rewriter.edit(POOL, rename="a=b")
 
 
 def test_a_graph_of_graphsurgeon_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:

@@ -77,17 +77,29 @@ def for_python(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _check_kinds(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raises RewriterError for an argument of another type than the annotation of its parameter, if it is one of these."""
-    from collections.abc import Mapping
-    from numbers import Integral, Real
+    """Raises RewriterError for an argument of another type than the annotation of its parameter, if it is one of these.
 
-    kinds: dict[str, tuple[type, str]] = {
+    Raises TypeError for an argument that neither the function nor its `**options` have.
+    """
+    from collections.abc import Mapping
+    from inspect import CO_VARKEYWORDS
+    from numbers import Integral, Real
+    from os import PathLike
+
+    paths = ((str, PathLike), "a path")
+    kinds: dict[str, tuple[type | tuple[type, ...], str]] = {
+        "StrPath": paths,
+        "Path | str": paths,
         "int": (Integral, "a whole number"),
         "float": (Real, "a number"),
         "str": (str, "a text"),
         "Mapping[str, Sequence[int]]": (Mapping, "a dictionary of shapes by the names of inputs"),
     }
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    known = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], *_SHARED}
+    if code.co_flags & CO_VARKEYWORDS and (unknown := kwargs.keys() - known):
+        raise TypeError(f"{function.__name__}() got an unexpected keyword argument {min(unknown)!r}")
     for name, value in (*zip(names, args, strict=False), *kwargs.items()):
         annotation = str(function.__annotations__.get(name))
         kind, words = kinds.get(annotation.removesuffix(" | None"), (object, ""))
