@@ -65,6 +65,28 @@ def test_an_error_of_the_program_itself_is_no_failed_test(monkeypatch: pytest.Mo
         list(limited_results(inline_tests(rules), rules))
 
 
+# --- weights in other files
+
+
+@pytest.mark.parametrize(
+    ("location", "messages"),
+    [
+        ("none.bin", ["failed OPT030 z (Add): tensor 'w' has data that cannot be read", "'none.bin': no such file"]),
+        ("../w.bin", ["leads out of the model's folder", "1 model: 1 failed; 0 rewrites"]),
+    ],
+)
+def test_weights_that_cannot_be_read_are_named_as_such(location: str, messages: list[str], call: Call, tmp_path: Path) -> None:
+    found = model("z = Add(x, w)  y = Relu(z)")
+    found.graph.initializer.add(
+        name="w", data_type=onnx.TensorProto.FLOAT, dims=[4], data_location="EXTERNAL"
+    ).external_data.add(key="location", value=location)
+    (tmp_path / "in.onnx").write_bytes(found.SerializeToString())
+    (tmp_path / "other").mkdir()
+    done = call("optimize", tmp_path / "in.onnx", "-o", tmp_path / "other" / "out.onnx")
+    for message in messages:
+        assert message in done.out + done.err
+
+
 # --- arrays
 
 

@@ -246,8 +246,8 @@ class Totals:
         self._numbers["refused"] += refused and not one.error
         self._numbers["mismatched"] += one.expectation is not None and bool(one.expectation.before) and not refused
         self._numbers["repaired"] += one.status == "changed" and not refused and self._is_repaired(one)
-        self._numbers["unfinished"] += one.unfinished
-        self._numbers["unjudged"] += bool(one.unjudged)
+        self._numbers["unfinished"] += one.unfinished and not one.error
+        self._numbers["unjudged"] += bool(one.unjudged) and not one.error
         self._numbers["rolled back"] += len(one.rolled_back)
         found = one.unfinished or one.unjudged or refused or one.status == "findings"
         found = found or any(not verdict.accepts for verdict in one.asked_after or one.asked)

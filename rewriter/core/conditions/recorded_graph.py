@@ -161,7 +161,10 @@ class RecordedGraph:
         self.see(tensor)
         found = self.facts.constant(tensor)
         if found is None:
-            raise Failure(f"{label(tensor)} is not a compile-time constant")
+            unreadable = self.facts.is_constant(tensor)
+            raise Failure(
+                f"{label(tensor)} {'has data that cannot be read' if unreadable else 'is not a compile-time constant'}"
+            )
         return found
 
     def producer(self, tensor: gs.Tensor) -> gs.Node | None:
