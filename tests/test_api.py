@@ -398,7 +398,7 @@ def test_a_rule_file_that_is_named_runs_as_on_the_command_line(tmp_path: Path) -
 
 def test_objects_show_themselves_on_one_line_and_in_a_notebook() -> None:
     known, checked = rewriter.load_rules(), rewriter.check(POOL)
-    assert repr(known).startswith(f"<RuleSet of {len(known)} rules: ") and len(repr(known)) < 80
+    assert repr(known).startswith(f"<RuleSet of {len(known):,} rules: ") and len(repr(known)) < 80
     assert repr(known.select(["PT030"])) == "<RuleSet of 1 chosen rule: PT030>"
     assert repr(rewriter.load(POOL)) == f"<Model {POOL}: 1 node, opset 17>"
     assert repr(checked).startswith(f"<Result {POOL}: 1 finding by PT030")
