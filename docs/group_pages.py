@@ -69,7 +69,7 @@ def rule_index(rules: Sequence[Rule]) -> str:
     parts = [
         "# The rules",
         "Use this page to find the shipped rules for your exporter or your target. `rewriter rules` lists them by exporter, "
-        f"and `rewriter rule CODE` one rule. {len(rules)} rules are shipped. {default} of them run by default. The others run "
+        f"and `rewriter rule CODE` one rule. {len(rules):,} rules are shipped. {default} of them run by default. The others run "
         "for a consumer (`--target`) or if you select them (`--select`).",
         "If you have an error message, look it up in [symptoms](symptoms.md).",
         "## By exporter",
