@@ -306,12 +306,13 @@ def collector_off(*, circular: bool = True) -> Iterator[None]:
     """
     enabled = gc.isenabled()
     gc.disable()
+    before = gc.get_count()[0]
     try:
         yield
     finally:
         if enabled:
             global _object_count
-            count = gc.get_count()[0]
+            count = gc.get_count()[0] - before
             if count > FEW and gc.get_freeze_count() < FROZEN:
                 _object_count += count if circular else 0
                 gc.freeze()
