@@ -69,8 +69,8 @@ def rule_index(rules: Sequence[Rule]) -> str:
     parts = [
         "# The rules",
         "Use this page to find the shipped rules for your exporter or your target. `rewriter rules` lists them by exporter, "
-        f"and `rewriter rule CODE` one rule. {len(rules):,} rules are shipped. {default} of them run by default. The others run "
-        "for a consumer (`--target`) or if you select them (`--select`).",
+        f"and `rewriter rule CODE` one rule. {len(rules):,} rules are shipped. {default} of them run by default. The others "
+        "run for a consumer (`--target`) or if you select them (`--select`).",
         "If you have an error message, look it up in [symptoms](symptoms.md).",
         "## By exporter",
         "If no exporter is named, the rules of a group are for models of any exporter.",
