@@ -67,7 +67,7 @@ def for_python(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            _check_kinds(function, args, kwargs)
+            _check_arguments(function, args, kwargs)
             return function(*args, **kwargs)
         except RewriterError as error:
             error.args = tuple(_in_python(part, function) if isinstance(part, str) else part for part in error.args)
@@ -76,10 +76,9 @@ def for_python(function: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
-def _check_kinds(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raises RewriterError for an argument of another type than the annotation of its parameter, if it is one of these.
-
-    Raises TypeError for an argument that neither the function nor its `**options` have.
+def _check_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raises TypeError for an argument that neither the function nor its `**options` have, and RewriterError for a value of
+    another type than the annotation of its parameter, if that is one of `kinds`.
     """
     from collections.abc import Mapping
     from inspect import CO_VARKEYWORDS
