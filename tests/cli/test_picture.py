@@ -55,7 +55,7 @@ def test_two_thousand_nodes_are_drawn_and_of_more_it_says_what_to_do(call: Call,
     [
         (["-o", "p.png"], "unsupported format; use .svg, .dot, .mmd"),
         (["--firing", "1", "-o", "p.svg"], "there is no firing 1; there are 0 firings"),
-        (["--hops", "3", "-o", "p.svg"], "--hops needs --around"),
+        (["--hops", "3", "-o", "p.svg"], "--hops has no effect without --around"),
         (["--around", "relu5O", "-o", "p.svg"], "did you mean 'relu5'"),
         (["--around", "relu1", "-o", "m.onnx.svg"], "exists; --force overwrites it"),
         (["--around", "relu1", "-o", "none/p.svg"], "the folder none does not exist; create it first: mkdir -p none"),

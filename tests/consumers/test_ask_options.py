@@ -150,9 +150,9 @@ def test_fix_without_asking_says_so(call: Call, tmp_path: Path, recipe: Recipe) 
     [
         (("check", "--ask", "nobody"), "--ask nobody: unknown consumer; use one of iree, mnn, "),
         (("fix", "--ask"), "--ask needs a --target whose consumer rewriter can run: opencv, "),
-        (("fix", "--consumer-env", "env"), "--consumer-env needs --ask"),
-        (("check", "--consumer-env", "env"), "--consumer-env needs --ask"),
-        (("run", "--consumer-env", "env"), "--consumer-env needs --ask"),
+        (("fix", "--consumer-env", "env"), "--consumer-env has no effect without --ask"),
+        (("check", "--consumer-env", "env"), "--consumer-env has no effect without --ask"),
+        (("run", "--consumer-env", "env"), "--consumer-env has no effect without --ask"),
         (("fix", "--ask", "--target", "tensorrt"), "--ask needs a --target whose consumer rewriter can run"),
     ],
 )

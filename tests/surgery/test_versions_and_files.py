@@ -48,7 +48,7 @@ def test_weights_go_out_and_come_in_again(call: Call, tmp_path: Path) -> None:
     assert "--threshold" in call("save", one, "--external", "--threshold", "1M", "-o", tmp_path / "none.onnx").err
     for more in (("--threshold", "1"), ("--location", "w.data")):
         done = call("save", one, "--inline", *more, "-o", tmp_path / "none.onnx")
-        assert (done.code, done.err) == (2, "rewriter: error: --location and --threshold belong to --external\n")
+        assert done.code == 2 and f"{more[0]} has no effect without --external" in done.err
     assert "leads out" in call("save", one, "--external", "--location", "../w", "-o", tmp_path / "none.onnx").err
     assert "exists" in call("save", one, "--external", "--location", "weights.bin", "-o", tmp_path / "none.onnx").err
     assert not (tmp_path / "none.onnx").exists()

@@ -533,8 +533,6 @@ def write_results(command: Command, args: argparse.Namespace, ending: str) -> in
     Raises:
         RewriterError: options contradict each other, rules are bad, or a target is not possible.
     """
-    if args.inputs is not None and not args.verify:
-        raise RewriterError("--inputs needs --verify; pass both")
     args.ask_runtime = runtime_choice(args.runtime)
     for name in ("resume", "update", "journal"):
         if getattr(args, name) and (not args.out or is_url(args.out)):

@@ -31,7 +31,6 @@ class Asking:
         self._ask = getattr(args, "ask", None)  # of fix a truth value, of check names; a plan asks no consumer
         self._targets = target_names(args)
         self._recipes = recipes_of(self._targets)
-        check_environments(args)
         self.consumers = tuple(installed(name, args.consumer_env) for name in self._names())
         self.steps = tuple(self._planned()) if self._ask is True else ()
         if self._ask is False:
@@ -77,12 +76,6 @@ def unasked(recipe: Recipe) -> str:
     asks = "; to run the models in it, pass --ask" if recipe.module else ": rewriter cannot run it, and no test runs it"
     advice = [f"{step.advice} ({step.reason})" for step in recipe.steps if not step.is_safe]
     return f"{recipe.title} did not run{asks}" + (f"; other steps that often help: {', '.join(advice)}" if advice else "")
-
-
-def check_environments(args: argparse.Namespace) -> None:
-    """Raises RewriterError if --consumer-env has no effect."""
-    if getattr(args, "consumer_env", None) and not args.ask:
-        raise RewriterError("--consumer-env needs --ask; pass both")
 
 
 def installed(name: str, environments: list[str]) -> Consumer:

@@ -175,7 +175,7 @@ def make_parser(commands: Sequence[str] = COMMANDS) -> Program:
         for argument, option in command.arguments:
             option.declare(one, argument)
         _declare(one, one, command.options)
-        one.set_defaults(run=command.run, **command.defaults)
+        one.set_defaults(run=command.run, known_options=one._actions, **command.defaults)
     return parser
 
 
@@ -221,7 +221,7 @@ def main(argv: Sequence[str] | None = None, staging: str | None = None) -> int:
     if not words:
         make_parser().print_help(sys.stderr)
         return BAD_INPUT
-    args = make_parser(words[:1] if words and words[0] in COMMANDS else COMMANDS).read(words)
+    args = make_parser(words[:1] if words[0] in COMMANDS else COMMANDS).read(words)
     try:
         with _within_limits(args):
             code = OK if _settled(args) else _run(args, words, staging)
@@ -250,7 +250,16 @@ def main(argv: Sequence[str] | None = None, staging: str | None = None) -> int:
 
 
 def _run(args: argparse.Namespace, words: Sequence[str], staging: str | None) -> int:
-    """Runs the command; with `--sandbox`, in another process."""
+    """Runs the command; with `--sandbox`, in another process.
+
+    Raises:
+        RewriterError: an option has no effect without another one.
+    """
+    for option in args.known_options:
+        needed = getattr(option, "needs", None)
+        if needed and getattr(args, option.dest) != option.default and not getattr(args, needed):
+            name = option.option_strings[-1]
+            raise RewriterError(f"{name} has no effect without --{needed}; pass both, or leave out {name}")
     args.staging = staging
     if staging is None and getattr(args, "sandbox", False):
         from rewriter.app.cli.sandbox import run

@@ -80,10 +80,11 @@ def size_text(text: str) -> str:
 
 @record(frozen=True, slots=True)
 class Option:
-    """An option, or an argument. All fields but two are parameters of `add_argument`.
+    """An option, or an argument. All fields but three are parameters of `add_argument`.
 
     Attributes:
         letter: its short form, as -o.
+        needs: another option, without which it has no effect.
         shell_words: which words a shell offers for its value; a key of `completion.COMPLETERS`.
     """
 
@@ -97,13 +98,15 @@ class Option:
     dest: str | None = None
     required: bool | None = None
     letter: str | None = None
+    needs: str | None = None
     shell_words: str | None = None
 
     def declare(self, place: Any, *names: str) -> None:
         """Adds the option to a parser, or to a group of its options."""
         fields = ("help", "metavar", "default", "type", "choices", "action", "nargs", "dest", "required")
         values = {name: value for name in fields if (value := getattr(self, name)) is not None}
-        place.add_argument(*([self.letter] if self.letter else []), *names, **values).shell_words = self.shell_words
+        action = place.add_argument(*([self.letter] if self.letter else []), *names, **values)
+        action.needs, action.shell_words = self.needs, self.shell_words
 
 
 Entry = tuple[str, Option]
@@ -278,7 +281,7 @@ OPTIONS: dict[str, Option] = {
         [],
     ),
     "consumer-env": _several(
-        "DIR", "a virtual environment with the consumers of --ask, whose Python runs them; may be repeated", []
+        "DIR", "a virtual environment with the consumers of --ask, whose Python runs them; may be repeated", [], needs="ask"
     ),
     # configuration
     "config": Option(
@@ -392,22 +395,29 @@ OPTIONS: dict[str, Option] = {
     "restamp": _flag("change only the version; reject the model if a node must be converted"),
     "external": _flag("write the weights to a file next to the model"),
     "inline": _flag("write the weights into the model"),
-    "location": Option("the data file, relative to the result (default: FILE.data)", "NAME"),
-    "threshold": Option("size of the smallest weight that goes there (default: 1K)", "SIZE", type=size_or_zero),
+    "location": Option("the data file, relative to the result (default: FILE.data)", "NAME", needs="external"),
+    "threshold": Option(
+        "size of the smallest weight that goes there (default: 1K)", "SIZE", type=size_or_zero, needs="external"
+    ),
     "dtype": Option("the type", choices=("float16", "bfloat16", "float32", "double")),
     "layout": Option("the layout of inputs and outputs", choices=("nhwc", "nchw")),
     "keep": _several(
         "NODES",
         "nodes that compute as before: names, patterns, op:TYPE, or A..B for all nodes between two; may be repeated",
         [],
+        needs="dtype",
     ),
     "io": Option(
-        "keep or convert the types of inputs and outputs (default: keep)", choices=("keep", "convert"), default="keep"
+        "keep or convert the types of inputs and outputs (default: keep)",
+        choices=("keep", "convert"),
+        default="keep",
+        needs="dtype",
     ),
     "ports": _several(
         "NAMES",
         "with --layout: these inputs and outputs, of three to five dimensions (default: all of four); may be repeated",
         [],
+        needs="layout",
     ),
     "as": Option(
         "the form of the result, if the ending of the file does not select it (default: onnxtxt)",
@@ -421,7 +431,7 @@ OPTIONS: dict[str, Option] = {
     "open": _flag("open the page in the browser"),
     "firing": Option("draw the N-th firing", "N", type=count),
     "around": Option("draw the nodes around this one, by its name or the name of an output", "NODE", shell_words="nodes"),
-    "hops": Option("number of steps that --around goes (default: 2)", "N", type=count),
+    "hops": Option("number of steps that --around goes (default: 2)", "N", type=count, needs="around"),
     "layers": _flag("list every tensor that has a counterpart"),
     "rtol": Option("relative tolerance (default: 1e-4; with --ask, what check --ask allows)", "X", type=tolerance),
     "atol": Option("absolute tolerance (default: 1e-6)", "X", default=1e-6, type=tolerance),
@@ -542,6 +552,7 @@ RESULTS: tuple[Element, ...] = (
         "inputs",
         help="inputs for --verify (.npz, by name; default: random inputs and edge values). If the file also holds outputs, by "
         "name or as out_0, out_1..., the result must return them",
+        needs="verify",
     ),
     "stamp",
     "record",

@@ -180,8 +180,6 @@ def save(args: argparse.Namespace) -> int:
     from rewriter.workbench.surgery.moved_weights import apart, inside
 
     if args.inline:
-        if args.location is not None or args.threshold is not None:
-            raise RewriterError("--location and --threshold belong to --external")
         return one_result(args, inside)
     least = LEAST if args.threshold is None else args.threshold
     return one_result(args, lambda source, checks: apart(source, least=least, location=args.location, checks=checks))
@@ -205,10 +203,6 @@ def convert(args: argparse.Namespace) -> int:
     from rewriter.workbench.surgery.float_type import in_type
     from rewriter.workbench.surgery.port_layout import in_layout
 
-    if args.layout and (args.keep or args.io != "keep"):
-        raise RewriterError("--keep and --io belong to --dtype; --layout has --ports")
-    if args.dtype and args.ports:
-        raise RewriterError("--ports belongs to --layout; --dtype has --io")
     if args.layout:
         return one_result(args, lambda source, checks: in_layout(source, args.layout, args.ports, checks))
     return one_result(args, lambda source, checks: in_type(source, args.dtype, args.keep, args.io, checks))
@@ -227,6 +221,7 @@ def convert(args: argparse.Namespace) -> int:
             metavar="WHAT",
             help='"refused: TEXT": a checker or ONNX Runtime rejects the model with TEXT when it checks, loads or runs it; '
             '"rule: CODE": the rule fires. May be repeated',
+            needs=None,
         ),
         *RULE_PATHS,
         like("source", default="auto", help="the framework's own file, `none`, or `auto` (default), as for `fix`"),

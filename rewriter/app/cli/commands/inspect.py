@@ -188,8 +188,6 @@ def picture(args: argparse.Namespace) -> int:
     ending = next((ending for ending in ENDINGS if args.output.lower().endswith(ending)), None)
     if ending is None:
         raise RewriterError(f"-o {args.output}: unsupported format; use {', '.join(ENDINGS)}")
-    if args.hops is not None and args.around is None:
-        raise RewriterError("--hops needs --around; pass both")
     target = Path(args.output)
     check_target(target, args.force)
     source = opened(args.model, args.source)
@@ -275,9 +273,8 @@ def compare(args: argparse.Namespace) -> int:
 
 def _consumer(args: argparse.Namespace) -> Consumer | None:
     """The consumer of --ask."""
-    from rewriter.app.cli.consumers import check_environments, installed
+    from rewriter.app.cli.consumers import installed
 
-    check_environments(args)
     if args.ask is None:
         return None
     return installed(args.ask.lower(), args.consumer_env)
