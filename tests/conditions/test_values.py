@@ -39,6 +39,27 @@ def test_values(value: str, wanted: object) -> None:
     assert np.array_equal(made, np.array(wanted, np.float32), equal_nan=True)
 
 
+@pytest.mark.parametrize(
+    "value, wanted",
+    [
+        ("-cast(5, float) * 2", -10.0),  # of a constant without dimensions
+        ("-to_list(w)", -np.arange(8.0)),
+        ("-[1, 2.5]", [-1.0, -2.5]),
+    ],
+)
+def test_a_minus_sign(value: str, wanted: object) -> None:
+    rule = f"rule VAL010 v <kind: lossy> match {{ y = MatMul(x, const w) }} rewrite {{ y = Mul(x, float{{{value}}}) }}"
+    outcome = rewrite_text(f"g (float[1,2] x) => (float[1,4] y) {W} {{ y = MatMul(x, w) }}", rule)
+    made = onnx.numpy_helper.to_array(outcome.proto.graph.initializer[-1])
+    assert np.array_equal(made, np.array(wanted, np.float32))
+
+
+def test_a_minus_sign_in_front_of_truth_values() -> None:
+    rule = "rule VAL011 v <kind: lossy> match { y = MatMul(x, const w) } where all(-(w > 3) < 1) rewrite { y = Relu(x) }"
+    outcome = rewrite_text(f"g (float[1,2] x) => (float[1,4] y) {W} {{ y = MatMul(x, w) }}", rule)
+    assert ["is not a number" in one.reason for one in outcome.log.blocked] == [True]
+
+
 def test_a_list_has_one_axis() -> None:
     rule = "rule VAL002 v <kind: exact> match { y = Relu(x) } where all(take(shape(x), 0, 1) == 1) rewrite { y = x }"
     assert [b.reason for b in rewrite_text("g (float[1] x) => (float[1] y) { y = Relu(x) }", rule).log.blocked] == [

@@ -33,6 +33,7 @@ from rewriter.core.conditions.rule_values import (
     dtype_of,
     has_unknown,
     is_array,
+    negative,
     of_library,
     plain,
     show,
@@ -393,7 +394,7 @@ def _elements(expr: ast.Expr) -> Meaning:
 
 def _unary(expr: ast.Unary) -> Meaning:
     operand = meaning(expr.operand)
-    return _negation(operand) if expr.op == "not" else _negative(operand)
+    return _negation(operand) if expr.op == "not" else lambda names, world: negative(_settled(operand(names, world), world))
 
 
 def _negation(operand: Meaning) -> Meaning:
@@ -402,20 +403,6 @@ def _negation(operand: Meaning) -> Meaning:
         return UNKNOWN if known is UNKNOWN else not known
 
     return negated
-
-
-def _negative(operand: Meaning) -> Meaning:
-    def negative(names: Bindings, world: World) -> Any:
-        value = _settled(operand(names, world), world)
-        if has_unknown([value]):
-            return UNKNOWN
-        if isinstance(value, list):
-            return [UNKNOWN if has_unknown([item]) else -item for item in value]
-        if is_array(value) or (isinstance(value, int | float) and not isinstance(value, bool)):
-            return checked(-value) if isinstance(value, int) else -value
-        raise Failure("only numbers have a negative")
-
-    return negative
 
 
 def _binary(expr: ast.Binary) -> Meaning:

@@ -14,6 +14,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import product
 from typing import Any, Final
 
@@ -286,6 +287,22 @@ def arithmetic(op: str, left: Any, right: Any) -> Any:
         if not isinstance(value, int | float) and not is_array(value):
             raise Failure(f"{show(value)} is not a number")
     return _arrays(op, left, right)
+
+
+def negative(value: Any) -> Any:
+    """`-value` for a number, a list (item by item) or an array."""
+    import numpy as np
+
+    if value is UNKNOWN or isinstance(value, Symbol):
+        return UNKNOWN
+    if isinstance(value, list):
+        return [negative(item) for item in value]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return checked(-value) if isinstance(value, int) else -value
+    if is_array(value):
+        with suppress(TypeError):  # NumPy has no negative of truth values and texts
+            return np.asarray(-value)
+    raise Failure(f"{show(value)} is not a number")
 
 
 def _numbers(op: str, left: float, right: float) -> int | float:
