@@ -67,8 +67,8 @@ def test_what_bodies_read_and_what_is_handed_on(call: Call, tmp_path: Path) -> N
     [
         (["--layout", "nhwc", "--ports", "k"], "'k' has no layout"),
         (["--layout", "nhwc", "--ports", "none"], "there is no input or output 'none'"),
-        (["--layout", "nhwc", "--io", "convert"], "--layout has --ports"),
-        (["--dtype", "float16", "--ports", "x"], "--dtype has --io"),
+        (["--layout", "nhwc", "--io", "convert"], "--io has no effect without --dtype"),
+        (["--dtype", "float16", "--ports", "x"], "--ports has no effect without --layout"),
     ],
 )
 def test_what_cannot_be_is_one_line(call: Call, tmp_path: Path, words: list[str], told: str) -> None:
