@@ -90,8 +90,12 @@ def check(args: argparse.Namespace) -> int:
     """
     from rewriter.app.cli.batch import run_batch
 
-    if args.expect is not None and "{" not in args.expect and not os.path.isfile(args.expect):
-        raise RewriterError(f"--expect {args.expect}: no such file")
+    if args.expect is not None:
+        fixed = args.expect.replace("{dir}", "").replace("{name}", "")
+        if "{" in fixed:
+            raise RewriterError(f"--expect {args.expect}: unknown placeholder; use {{dir}} or {{name}}")
+        if fixed == args.expect and not os.path.isfile(args.expect):
+            raise RewriterError(f"--expect {args.expect}: no such file")
     found = jobs.unwritten(jobs.find_models(args.paths))
     args.ask_runtime = runtime_choice(args.runtime)
     args.moderate = len(found) > 1
@@ -245,13 +249,13 @@ def why(args: argparse.Namespace) -> int:
     others, or too late. Nothing is written.
     """
     from rewriter.app.chosen_rules import find_rule
-    from rewriter.app.cli.settings import choose, codes, load, target_names, wanted_files
+    from rewriter.app.cli.settings import choose, codes, load_set, target_names, wanted_files
     from rewriter.app.findings import explained
     from rewriter.app.report.rule_lines import when_asked
     from rewriter.app.report.why_lines import explanation
     from rewriter.core.language.rules import EVERY_TARGET
 
-    known = load(args.rules).with_settings(args.set)
+    known = load_set(args)
     rule = find_rule(args.rule, list(known))
     select = [*(codes(args.select) or ["DEFAULT"]), rule.code]
     rules = choose(args, known, select, codes(args.ignore), target_names(args))
