@@ -38,7 +38,7 @@ def test_a_type_for_which_a_repair_is_useless_is_named(call: Call, tmp_path: Pat
     pytest.importorskip("onnxruntime")
     (tmp_path / "a.rules").write_text(
         "rule T1 twice <kind: repair, evidence: refused>\nmatch { y = acme.Twice<by=k>(x) }\n"
-        "where dtype(x) in [float, double]\nrewrite { y = Mul(LeakyRelu(x), {k}) }\n"
+        "where dtype(x) in [float, double]\nrewrite { y = Mul(LeakyRelu(x), float{k}) }\n"
         'test "float" ~~~\n<ir_version: 8, opset_import: ["": 17, "acme": 1]>\n'
         "g (float[2] x) => (float[2] y) { y = acme.Twice<by=2.0>(x) }\n~~~ becomes ~~~\n"
         '<ir_version: 8, opset_import: ["": 17, "acme": 1]>\ng (float[2] x) => (float[2] y) <float k = {2}> { h = LeakyRelu(x)  y = Mul(h, k) }\n~~~\n'

@@ -7,7 +7,7 @@ edits in addition to replacements.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -194,12 +194,15 @@ def _only(bits: int, others: tuple[str, ...]) -> int | None:
 
 @record(frozen=True, slots=True)
 class NewNode:
-    """A node that is going to be built: `operands` has the computed part of each, None for names and omitted ones."""
+    """A node that is going to be built: `operands` has the computed part of each, None for names and omitted ones. `dtype` is
+    the element type of its first output, None if the types of its operands do not show it.
+    """
 
     op: str
     domain: str
     attributes: dict[str, Any]
     operands: list[Any]
+    dtype: int | None = None
 
 
 NOTHING: tuple[Any, Any] = (None, None)
@@ -218,7 +221,10 @@ def prepare(rewriting: Rewriting, statement: ast.Statement) -> tuple[Any, Any]:
     Raises Failure if a value is unknown or has the wrong type.
     """
     if isinstance(statement, ast.Build):
-        return prepare_node(rewriting, statement), None
+        new = prepare_node(rewriting, statement)
+        if statement.outputs and statement.outputs[0].name:
+            rewriting.new_dtypes[statement.outputs[0].name] = new.dtype
+        return new, None
     if isinstance(statement, ast.Redirect):
         return prepare_operand(rewriting, statement.target), None
     if isinstance(statement, ast.Edit):
@@ -236,15 +242,27 @@ def prepare_node(rewriting: Rewriting, build: ast.Build) -> NewNode:
         name: attribute_value(op, domain, version, name, value)
         for name, value in _attributes(rewriting, build, op, domain, version).items()
     }
-    return NewNode(op, domain, attributes, _operands(rewriting, build, op, domain, version))
+    nested = [prepare_node(rewriting, operand) if isinstance(operand, ast.Build) else None for operand in build.inputs]
+    known = [new.dtype if new else _dtype(rewriting, operand) for new, operand in zip(nested, build.inputs, strict=True)]
+    wanted = operand_types(op, domain, version, known)
+    parts = zip(nested, build.inputs, wanted, strict=True)
+    operands = [new or prepare_operand(rewriting, operand, dtype) for new, operand, dtype in parts]
+    return NewNode(op, domain, attributes, operands, _result_type(op, domain, version, known, attributes))
 
 
-def _operands(rewriting: Rewriting, build: ast.Build, op: str, domain: str, version: int) -> list[Any]:
-    """The computed part of each operand. A constant gets the element type that follows from the other operands."""
-    if not any(isinstance(operand, ast.Constant) for operand in build.inputs):
-        return [prepare_operand(rewriting, operand) for operand in build.inputs]
-    wanted = operand_types(op, domain, version, [_dtype(rewriting, operand) for operand in build.inputs])
-    return [prepare_operand(rewriting, operand, dtype) for operand, dtype in zip(build.inputs, wanted, strict=True)]
+def _result_type(op: str, domain: str, version: int, known: Sequence[int | None], attributes: Mapping[str, Any]) -> int | None:
+    """The element type of a node's first output, if it is the type of an operand, or if the operator has no other."""
+    operator = schema.schema(op, domain, version)
+    if operator is None or not operator.outputs:
+        return None
+    if op == "Cast":
+        to = attributes.get("to")
+        return to if isinstance(to, int) else None
+    kind = operator.outputs[0].kind
+    dtypes = schema.dtypes_of(operator.types[kind][0])
+    if len(dtypes) == 1 and not operator.types[kind][1]:
+        return dtypes[0]
+    return next((dtype for formal, dtype in zip(operator.inputs, known, strict=False) if formal.kind == kind and dtype), None)
 
 
 def _attributes(rewriting: Rewriting, build: ast.Build, op: str, domain: str, version: int) -> dict[str, Any]:
@@ -262,8 +280,10 @@ def _attributes(rewriting: Rewriting, build: ast.Build, op: str, domain: str, ve
 
 def _dtype(rewriting: Rewriting, operand: Any) -> int | None:
     """Element type of a captured operand, if it is known."""
-    found = rewriting.names.bound.get(operand.name) if isinstance(operand, ast.Ref) else None
-    return rewriting.context.facts.dtype(found) if isinstance(found, gs.Tensor) else None
+    if not isinstance(operand, ast.Ref):
+        return None
+    found = rewriting.names.bound.get(operand.name)
+    return rewriting.context.facts.dtype(found) if isinstance(found, gs.Tensor) else rewriting.new_dtypes.get(operand.name)
 
 
 def prepare_operand(rewriting: Rewriting, operand: Any, wanted: int | None = None) -> Any:
