@@ -126,6 +126,7 @@ def plan(args: argparse.Namespace) -> int:
     """
     from rewriter.app.batch.planned_work import plan_of
     from rewriter.app.cli.batch import one_run
+    from rewriter.app.report.document import rolled_place
     from rewriter.core.onnxfile.files import check_target, write_file
     from rewriter.trust.plan_file import written
 
@@ -147,6 +148,8 @@ def plan(args: argparse.Namespace) -> int:
         print(text, end="")
     else:
         write_file(output, text.encode(), args.force)
+    for rolled in outcome.log.rolled_back:
+        print_message(f"rolled back {rolled.rule} {rolled_place(rolled)}: {clean(rolled.reason)}")
     rewrites = counted(len(outcome.log.firings), "rewrite")
     accepted = sum(proposal.apply for proposal in document.proposals)
     where = "" if output is None else f" in {clean(str(output))}"
