@@ -48,6 +48,13 @@ def test_a_type_for_which_a_repair_is_useless_is_named(call: Call, tmp_path: Pat
     assert "each random model with double stays rejected after the repair, the first with: Type Error: " in done.out
 
 
+def test_a_counterexample_with_a_large_constant_is_short(call: Call, tmp_path: Path) -> None:
+    text = GOOD.replace("Identity(x)", "Relu(x)").replace("y = x", "y = Add(x, {full([1000000], 1)})")
+    (tmp_path / "a.rules").write_text(text)
+    done = call("verify", tmp_path, "--samples", 5)
+    assert "T1 counterexample [E501]" in done.out and len(done.out) < 20_000
+
+
 def test_a_selection_keeps_the_verdicts_of_the_others(call: Call, tmp_path: Path) -> None:
     (tmp_path / "a.rules").write_text(
         GOOD + GOOD.replace("T1", "T3").replace("Identity(x)", "Relu(Relu(x))").replace("= x }", "= Relu(x) }")
