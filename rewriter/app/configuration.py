@@ -404,5 +404,5 @@ def _parameter(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return ",".join(map(str, value))
+        return str(value)
     return f'"{value}"' if isinstance(value, str) else str(value)

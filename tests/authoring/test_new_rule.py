@@ -39,6 +39,7 @@ def test_a_file_that_says_what_is_known(call: Call, tmp_path: Path) -> None:
     assert call("fmt", "--check", out).code == 0
     again = call("new", "MY001", "--from", POOL, "--around", "/MaxPool", "-o", out, "--rules", ONE)
     assert again.code == 2 and "exists" in again.err
+    assert call("new", "MY001", "--from", POOL, "--around", "/MaxPool", "-o", out, "--rules", ONE, "--force").code == 0
 
 
 def test_filled_in_it_fires(tmp_path: Path) -> None:

@@ -152,11 +152,11 @@ def test_a_rule_without_the_operator_of_the_message_is_no_answer(call: Call, tmp
     rules = rule.format(code="TST001", slug="one", op="Neg") + rule.format(code="TST002", slug="other", op="Abs")
     (tmp_path / "my.rules").write_text(rules)
     done = call("check", tmp_path / "net.onnx", "--rules", tmp_path / "my.rules")
-    assert "of operator (Neg) in node" in done.out and (
-        done.out.splitlines()[-1]
-        == f"  TST001 repairs this message but does not apply; to see why: rewriter why TST001 {tmp_path / 'net.onnx'}"
-    )
-    assert done.err.endswith(f"\nnext: rewriter why TST001 {tmp_path / 'net.onnx'}\n")
+    why = f"rewriter why TST001 {tmp_path / 'net.onnx'} --rules {tmp_path / 'my.rules'}"
+    assert "of operator (Neg) in node" in done.out
+    assert done.out.splitlines()[-1] == f"  TST001 repairs this message but does not apply; to see why: {why}"
+    assert done.err.endswith(f"\nnext: {why}\n")
+    assert call(*why.split()[1:]).code == 0
 
 
 def test_what_the_runtime_says_of_many_models_is_told_once(call: Call, tmp_path: Path) -> None:

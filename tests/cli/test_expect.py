@@ -119,3 +119,10 @@ def test_recorded_inputs_of_another_shape_or_type_are_questioned(call: Call, tmp
     np.savez(tmp_path / "net.npz", in_x=x, out_0=X)
     done = call("check", model, "--expect", tmp_path / "net.npz")
     assert done.out.splitlines()[-1].endswith("net.npz of another model? Shapes or types differ, and no rule changes that")
+
+
+@pytest.mark.parametrize("template", ["{dri}/data.npz", "{dir}/{nmae}.npz", "{"])
+def test_an_unknown_placeholder_is_an_error(call: Call, tmp_path: Path, template: str) -> None:
+    done = call("check", tmp_path, "--expect", template)
+    assert done.code == 2
+    assert done.err == f"rewriter: error: --expect {template}: unknown placeholder; use {{dir}} or {{name}}\n"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
+
+import pytest
 
 from rewriter.app.batch.processes import run_all
 from rewriter.app.batch.work import Job, Outcome, Rewriting, Work
+from rewriter.core.isolation.child import heard
 from rewriter.core.language.rules import RuleSet
 from tests.cli.workers import mortal, obedient
 
@@ -41,3 +46,17 @@ def test_one_process_is_this_process() -> None:
 
 def test_more_processes_than_jobs() -> None:
     assert [o.path for o in run_all([Job("a"), Job("b")], WORK, 5, worker=obedient)] == ["a", "b"]
+
+
+def test_a_signal_that_also_ends_the_server_of_processes_is_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`timeout` and service managers send SIGTERM to each process of a group."""
+    with heard() as interruption:
+        interruption.waited = True
+
+        def ended(*arguments: object) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise EOFError("unexpected EOF")
+
+        monkeypatch.setattr("rewriter.core.isolation.process.Process", ended)
+        assert list(run_all([Job("a"), Job("b")], WORK, 2, worker=obedient, interruption=interruption)) == []
+        assert interruption.number == signal.SIGTERM

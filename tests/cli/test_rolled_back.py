@@ -180,3 +180,11 @@ def test_a_tidying_that_makes_a_model_refused_is_rolled_back(call: Call, tmp_pat
     assert done.code == 1
     assert "rolled back tidying model: ONNX Runtime: " in done.out and "refused" not in done.out
     assert (tmp_path / "out.onnx").read_bytes() == (tmp_path / "net.onnx").read_bytes()
+
+
+def test_a_plan_names_what_it_leaves_out(call: Call, tmp_path: Path) -> None:
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { [last] y = Softmax(x) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    done = call("plan", tmp_path / "net.onnx", "--rules", write(tmp_path, REFUSED))
+    assert done.code == 1 and done.err.startswith("rolled back BAD002 last (Softmax): "), done.err
+    assert "com.acme:Anything(-1) is not a registered function/op" in done.err

@@ -50,6 +50,13 @@ def test_outputs_are_shown_and_kept(call: Call, net: Path, tmp_path: Path) -> No
     assert call("run", net, "--inputs", out, "-o", out, "--force").code == 0
 
 
+@pytest.mark.parametrize(("command", "name", "ending"), [("run", "out.txt", ".npz"), ("view", "net.svg", ".html")])
+def test_a_file_of_another_format_is_not_written(call: Call, net: Path, command: str, name: str, ending: str) -> None:
+    done = call(command, net, "-o", net.with_name(name))
+    assert done.code == 2 and f"{net.with_name(name)}' does not end in {ending}; " in done.err
+    assert not net.with_name(name).exists()
+
+
 def test_what_is_not_finite_is_counted(call: Call, net: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", **{"/x": np.float32([[np.nan, np.inf, 0, 1]]), "c": np.array(True)})
     done = call("run", net, "--inputs", tmp_path / "in.npz")

@@ -102,6 +102,38 @@ def test_a_wrong_file_stops_a_call_in_one_line(call: Call, project: Path) -> Non
     assert call("explain", "E103").code == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('target = ["tensort"]', "there is no target 'tensort'; did you mean tensorrt?"),
+        ('select = ["ZZZ1"]', "no rule code starts with 'ZZZ1'"),
+        ('ignore = ["ZZZ1"]', "no rule code starts with 'ZZZ1'"),
+        (
+            "set = { SURG010.batches = 1 }",
+            "cannot set SURG010.batches: rule SURG010 has no parameter 'batches'; it has batch, size",
+        ),
+        ("set = { SURG010.batch = [1] }", "SURG010.batch: '[1]' is not a length or a name"),
+        ("set = { SURG010.batch = -1 }", "SURG010.batch: '-1' is not a length or a name"),
+    ],
+)
+def test_a_wrong_word_is_named_with_its_line(call: Call, project: Path, text: str, message: str) -> None:
+    configure(project, f"jobs = 1\n{text}")
+    for done in (call("check", "old"), call("why", "MX001", "old/gemm.onnx")):
+        assert (done.code, done.out) == (2, "")
+        assert done.err == f"rewriter: error: {project / 'rewriter.toml'}:2: {message}\n"
+    configure(project, "jobs = 1")
+    assert call("check", "old", "--select", "ZZZ1").err == "rewriter: error: no rule code starts with 'ZZZ1'\n"
+
+
+def test_a_path_without_rules_is_an_error(call: Call, project: Path) -> None:
+    (project / "empty").mkdir()
+    (project / "comment.rules").write_text("# nothing\n")
+    for path in ("empty", "comment.rules"):
+        for options in (("--extend", path), ("--rules", path), ("--rules", "shipped", "--rules", path)):
+            done = call("check", "old", *options)
+            assert (done.code, done.err) == (2, f"rewriter: error: {path}: there is no rule in it\n")
+
+
 @pytest.mark.parametrize("text", [None, "[tool.ruff]\nline-length = 100\n"])
 def test_without_a_table_no_toml_is_parsed(project: Path, text: str | None) -> None:
     if text is not None:

@@ -34,6 +34,27 @@ def test_a_good_rule_is_locked_and_not_run_again(call: Call, tmp_path: Path) -> 
     )
 
 
+def test_a_type_for_which_a_repair_is_useless_is_named(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    (tmp_path / "a.rules").write_text(
+        "rule T1 twice <kind: repair, evidence: refused>\nmatch { y = acme.Twice<by=k>(x) }\n"
+        "where dtype(x) in [float, double]\nrewrite { y = Mul(LeakyRelu(x), float{k}) }\n"
+        'test "float" ~~~\n<ir_version: 8, opset_import: ["": 17, "acme": 1]>\n'
+        "g (float[2] x) => (float[2] y) { y = acme.Twice<by=2.0>(x) }\n~~~ becomes ~~~\n"
+        '<ir_version: 8, opset_import: ["": 17, "acme": 1]>\ng (float[2] x) => (float[2] y) <float k = {2}> { h = LeakyRelu(x)  y = Mul(h, k) }\n~~~\n'
+    )
+    done = call("verify", tmp_path)
+    assert "T1 tested (200 random models" in done.out, done.out
+    assert "each random model with double stays rejected after the repair, the first with: Type Error: " in done.out
+
+
+def test_a_counterexample_with_a_large_constant_is_short(call: Call, tmp_path: Path) -> None:
+    text = GOOD.replace("Identity(x)", "Relu(x)").replace("y = x", "y = Add(x, {full([1000000], 1)})")
+    (tmp_path / "a.rules").write_text(text)
+    done = call("verify", tmp_path, "--samples", 5)
+    assert "T1 counterexample [E501]" in done.out and len(done.out) < 20_000
+
+
 def test_a_selection_keeps_the_verdicts_of_the_others(call: Call, tmp_path: Path) -> None:
     (tmp_path / "a.rules").write_text(
         GOOD + GOOD.replace("T1", "T3").replace("Identity(x)", "Relu(Relu(x))").replace("= x }", "= Relu(x) }")

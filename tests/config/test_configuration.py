@@ -57,7 +57,7 @@ def test_everything(tmp_path: Path) -> None:
     found = read(tmp_path, FULL.replace("note = '''\n[suppress]\n'''", ""))
     assert found.values["select"].value == ["DEFAULT", "PT"]
     assert found.values["source"].value == str(tmp_path / "weights" / "net-symbol.json")
-    assert found.values["set"].value == ['SURG010.batch="B"', "OPT001.axes=1,2"]
+    assert found.values["set"].value == ['SURG010.batch="B"', "OPT001.axes=[1, 2]"]
     first, second = found.suppress
     assert (first.rule, first.node, first.path, first.reason) == ("MX001", "encoder.*", (), "a # in a text")
     assert (second.rule, second.node, second.path) == ("MX", None, ("a/*",))

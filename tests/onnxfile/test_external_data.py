@@ -136,6 +136,11 @@ def test_links_inside_the_folder_are_followed_links_out_of_it_are_not(folder: Pa
             weight(make(folder, location=location))
 
 
+def test_the_folder_itself_is_no_file(folder: Path) -> None:
+    with pytest.raises(RewriterError, match=r"external data '\.' is the model's folder, which is not a file"):
+        weight(make(folder, location="."))
+
+
 def test_a_folder_reached_through_a_link_is_the_folder(folder: Path) -> None:
     make(folder)
     (folder.parent / "alias").symlink_to(folder)

@@ -106,6 +106,24 @@ def test_a_shared_constant_is_not_overwritten() -> None:
     assert outcome.proto.graph.node[1].input[1] == "c"
 
 
+@pytest.mark.parametrize(
+    ("rewrite", "dtype"),
+    [
+        ("y = Div(Relu(x), {6.0})", onnx.TensorProto.DOUBLE),
+        ("h = Neg(Relu(x))  y = Div({6.0}, h)", onnx.TensorProto.DOUBLE),
+        ("y = Div(Relu(x), {n.alpha})", onnx.TensorProto.DOUBLE),
+        ("y = Div(Relu(Cast<to=float16>(x)), {6.0})", onnx.TensorProto.FLOAT16),
+        ("y = Div(Shape(x), {2})", onnx.TensorProto.INT64),
+        ("y = Div(acme.F(x), {6.0})", onnx.TensorProto.FLOAT),
+    ],
+)
+def test_a_number_has_the_type_of_new_nodes_next_to_it(rewrite: str, dtype: int) -> None:
+    rule = f"rule T1 elu <kind: lossy> match {{ [n] y = Elu(x) }} rewrite {{ {rewrite} }}"
+    model = '<ir_version: 8, opset_import: ["": 13]> g (double[2] x) => (y) { y = Elu(x) }'
+    (constant,) = rewrite_text(model, rule).proto.graph.initializer
+    assert constant.data_type == dtype
+
+
 def test_what_loses_its_last_use_goes_and_nothing_else() -> None:
     rule = "rule X1 known <kind: exact> match { [r] y = Reshape(x, shape) } where not is_const(shape) where known_but_one(value(shape)) rewrite { r.inputs[1] = int64{reshape_target(x, value(shape))} }"
     text = """g (float[N,3,4] x) => (float[N,12] y) <int64 zero = {0}, int64[1] minus = {-1}, float[9] unused = {0,0,0,0,0,0,0,0,0}> {

@@ -58,13 +58,18 @@ class Pool:
         return len(self._processes)
 
     def start(self) -> bool:
-        """Starts a process with the next job. Returns False if no job is left."""
+        """Starts a process with the next job. Returns False if no job is left, or if a signal ended the server that forks."""
         if not self._left:
             return False
         from rewriter.core.isolation.process import Process
 
         needed = "onnx_graphsurgeon", "rewriter.app.batch.job", __name__
-        one = _Started(Process(serve, (self._work, self._worker), *needed))
+        try:
+            one = _Started(Process(serve, (self._work, self._worker), *needed))
+        except (EOFError, OSError):
+            if self._interruption is not None and self._interruption.number:
+                return False
+            raise
         self._processes.append(one)
         self._send_next(one)
         return True

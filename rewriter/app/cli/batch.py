@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext, redirect_stdout
 from pathlib import Path
 from shlex import quote
@@ -123,7 +123,7 @@ class ConsoleReport:
             like = known.setdefault(pattern_of(outcome.refusal), outcome.path)
             answers = self._answers(outcome)
             advice = ": run `rewriter fix`" if self._models == 1 else ""
-            head = [*rejection_lines(outcome.refusal, answers, log, outcome.path, style, advice)]
+            head = [*rejection_lines(outcome.refusal, answers, log, self._why(outcome), style, advice)]
             if like != outcome.path and not self._args.verbose:
                 head[0] = f"{style.paint('red', 'rejected')} by ONNX Runtime with the error message of {clean(like)}"
             if self._models == 1:
@@ -151,7 +151,7 @@ class ConsoleReport:
         if outcome.remaining and command == "optimize":
             yield f"      `rewriter optimize` does not repair it; next: rewriter check {quote(clean(outcome.path))}"
         elif outcome.remaining:
-            yield from remaining_lines(self._answers(outcome), outcome.path, log, style)
+            yield from remaining_lines(self._answers(outcome), self._why(outcome), log, style)
         counts = command == "optimize" and not self._args.verbose
         yield from optimize_lines(log, style) if counts else fix_lines(log, style, self._fixes(log))
         yield from unchecked_lines(outcome.unjudged, style)
@@ -181,6 +181,9 @@ class ConsoleReport:
         idle = [rule.default or rule.code in tried or self._rules.get(rule.code) is not None for rule in rules]
         return {rule.code: "" if one else f"runs {when_asked(rule)}" for rule, one in zip(rules, idle, strict=True)}
 
+    def _why(self, outcome: Outcome) -> Callable[[str], str]:
+        return lambda code: _why_command(code, outcome, self._args)
+
     def _fixes(self, log: Log) -> dict[str, str]:
         """The `Fix:` paragraphs of the rules that fired."""
         rules = [rule for code in log.counts if (rule := self._rules.get(code)) is not None]
@@ -197,7 +200,7 @@ def _advice(outcome: Outcome, answers: Mapping[str, str], args: argparse.Namespa
     """The next command for a model that ONNX Runtime rejects and no rule that ran repairs; "" if there is none."""
     name = quote(clean(outcome.path))
     for code, when in answers.items():
-        return fix_command(args, f"DEFAULT,{code}") if when else f"rewriter why {code} {name}"
+        return fix_command(args, f"DEFAULT,{code}") if when else _why_command(code, outcome, args)
     named = _NODE.search(outcome.refusal or "")
     if named is None:
         return ""
@@ -236,14 +239,8 @@ def fix_command(args: argparse.Namespace, select: str = "", consumers: Collectio
         consumers: the consumers that do not accept the models.
     """
     paths, name = args.paths, clean(args.paths[0]) if args.paths else ""
-    options = [] if not select else ["--select", select]
-    for option in OPTIONS_OF_FINDINGS:
-        value = getattr(args, option.replace("-", "_"))
-        if option == "rules" and args.extend:
-            value = value[: -len(args.extend)]  # the rules of --extend follow them in this list
-        if value and args.origins[option].startswith("--") and not (select and option in ("select", "ignore", "guess")):
-            values = [value] if isinstance(value, str) else [] if value is True else value
-            options += [f"--{option} {quote(clean(one))}" for one in values] or [f"--{option}"]
+    wanted = [option for option in OPTIONS_OF_FINDINGS if not (select and option in ("select", "ignore", "guess"))]
+    options = [*(["--select", select] if select else []), *_typed(args, wanted)]
     if consumers:
         options += [f"--target {quote(','.join(sorted(consumers)))} --ask"]
         options += [f"--consumer-env {quote(clean(folder))}" for folder in args.consumer_env]
@@ -254,6 +251,22 @@ def fix_command(args: argparse.Namespace, select: str = "", consumers: Collectio
     else:
         where = ["-o", quote(name.removesuffix(".onnx") + ".fixed.onnx")]
     return " ".join(["rewriter fix", *(quote(clean(path)) for path in paths), *options, *where])
+
+
+def _typed(args: argparse.Namespace, options: Iterable[str]) -> Iterator[str]:
+    """Those of some options that were typed, as they are typed again."""
+    for option in options:
+        value = getattr(args, option.replace("-", "_"))
+        if option == "rules" and args.extend:
+            value = value[: -len(args.extend)]  # the rules of --extend follow them in this list
+        if value and args.origins[option].startswith("--"):
+            values = [value] if isinstance(value, str) else [] if value is True else value
+            yield from [f"--{option} {quote(clean(one))}" for one in values] or [f"--{option}"]
+
+
+def _why_command(code: str, outcome: Outcome, args: argparse.Namespace) -> str:
+    options = _typed(args, ("rules", "extend", "set", "source", "constant-inputs"))
+    return " ".join(["rewriter why", code, quote(clean(outcome.path)), *options])
 
 
 def run_batch(command: Command, jobs: Sequence[Job], args: argparse.Namespace) -> int:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 
 from rewriter.app.batch.work import Planned
-from rewriter.app.cli.options import SHIPPED
 from rewriter.app.cli.output import print_message
-from rewriter.app.cli.settings import choose, codes, load, target_names
+from rewriter.app.cli.settings import choose, codes, load_set, target_names
 from rewriter.app.style import clean
 from rewriter.core.errors import RewriterError
-from rewriter.core.language.rules import EVERY_TARGET, RuleSet
+from rewriter.core.language.rules import EVERY_TARGET, RuleSet, targets_with_recipe
 from rewriter.trust.consumers.consumer_verdict import Consumer
 from rewriter.trust.consumers.target_recipes import Recipe, recipes_of
 
@@ -43,7 +42,7 @@ class Asking:
             return [name.lower() for name in codes(self._ask or ())]
         found = [recipe.module for recipe in self._recipes if recipe.module]
         if len(found) < len(self._targets) or not found:
-            runnable = [recipe.target for recipe in recipes_of(SHIPPED.split(", ")) if recipe.module]
+            runnable = [recipe.target for recipe in recipes_of(sorted(targets_with_recipe())) if recipe.module]
             raise RewriterError(f"--ask needs a --target whose consumer rewriter can run: {', '.join(runnable)}")
         return found
 
@@ -58,8 +57,8 @@ class Asking:
 
     def _select(self, words: list[str], targets: list[str]) -> RuleSet:
         args = self._args
-        known = load(args.rules, quiet=True).with_settings(args.set)
-        concerned = recipes_of(SHIPPED.split(", ")) if EVERY_TARGET in self._targets else self._recipes
+        known = load_set(args, quiet=True)
+        concerned = recipes_of(targets_with_recipe()) if EVERY_TARGET in self._targets else self._recipes
         unwanted = [code for recipe in self._recipes for code in recipe.ignore]
         unwanted += [code for recipe in concerned for code in recipe.only_asked if not self._ask]
         ignore = [*codes(args.ignore), *(code for code in unwanted if known.get(code) is not None)]  # --rules may lack them

@@ -47,6 +47,17 @@ seconds = _number(float, lambda number: 0 < number < 1e9, "a time in seconds")
 tolerance = _number(float, lambda number: 0 <= number < float("inf"), "a tolerance, as 1e-4")
 
 
+def file_ending_in(ending: str) -> Callable[[str], str]:
+    """A reader of names of files that end so."""
+
+    def read(text: str) -> str:
+        if text.lower().endswith(ending):
+            return text
+        raise argparse.ArgumentTypeError(f"{text!r} does not end in {ending}")
+
+    return read
+
+
 def static_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """An input and its shape, as x:1,3,224,224; a name may have colons itself."""
     name, colon, dims = text.rpartition(":")

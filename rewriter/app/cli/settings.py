@@ -7,7 +7,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def selected(args: argparse.Namespace) -> RuleSet:
     Raises:
         RewriterError: rule files are wrong, or a code, setting or path does not exist.
     """
-    known = load(args.rules).with_settings(args.set)
+    known = load_set(args)
     select, targets = codes(args.select), target_names(args)
     rules = choose(args, known, select, codes(args.ignore), targets)
     for code, name in known.settings if args.origins["set"].endswith("--set") else ():
@@ -62,8 +63,27 @@ def selected(args: argparse.Namespace) -> RuleSet:
 def choose(
     args: argparse.Namespace, known: RuleSet, select: Sequence[str], ignore: Sequence[str], targets: Sequence[str]
 ) -> RuleSet:
-    """The rules of some codes and targets, with the guesses and the rule files of the call."""
-    return known.select(select, ignore, targets, guess=args.guess, files=wanted_files(args, known))
+    """The rules of some codes and targets, with the guesses and the rule files of the call.
+
+    Raises:
+        RewriterError: a code or target does not exist.
+    """
+    with _set_in(args, "target"):
+        targets_meant(targets, known)
+    with _set_in(args, "ignore"):
+        known.select(ignore or ["NONE"])
+    with _set_in(args, "select"):
+        return known.select(select, ignore, targets, guess=args.guess, files=wanted_files(args, known))
+
+
+@contextmanager
+def _set_in(args: argparse.Namespace, name: str) -> Iterator[None]:
+    """An error of a setting names the line of the configuration that has it."""
+    try:
+        yield
+    except RewriterError as error:
+        origin = args.origins[name]
+        raise error if origin.startswith(("--", "default")) else RewriterError(f"{origin}: {error}") from None
 
 
 def wanted_files(args: argparse.Namespace, known: Iterable[Rule]) -> frozenset[str]:
@@ -71,17 +91,25 @@ def wanted_files(args: argparse.Namespace, known: Iterable[Rule]) -> frozenset[s
     return files_at([] if args.origins["select"] == "--select" else args.named_files, (rule.path for rule in known))
 
 
+def load_set(args: argparse.Namespace, *, quiet: bool = False) -> RuleSet:
+    """The rules of `--rules` with the parameters of `--set`. Errors as for `load`, and for a parameter that does not exist."""
+    known = load(args.rules, quiet=quiet)
+    with _set_in(args, "set"):
+        return known.with_settings(args.set)
+
+
 def load(paths: Sequence[str] | None, *, quiet: bool = False) -> RuleSet:
     """The rules of `--rules`, or the shipped ones. Warnings of the compiler are printed, unless `quiet`.
 
     Raises:
-        RewriterError: rule files are wrong, or have no rule.
+        RewriterError: rule files are wrong, or a path has no rule.
     """
     rules = load_rules(rule_paths(paths), _with_bar)
     if rules.warnings and paths and not quiet:
         print_message(render_all(rules.warnings, rules.sources, wants_color(sys.stderr)))
-    if paths and not len(rules):
-        raise RewriterError(f"{', '.join(paths)}: there is no rule in it")
+    for path in paths or ():
+        if path != "shipped" and not files_at(find_rule_files(rule_paths([path])), (rule.path for rule in rules)):
+            raise RewriterError(f"{path}: there is no rule in it")
     return rules
 
 
@@ -147,7 +175,8 @@ def _variant(work: Work, args: argparse.Namespace, configuration: Configuration,
     try:
         typed = [line for line in args.set if args.origins["set"].endswith("--set")]
         known = load(args.rules, quiet=True).with_settings([*values["set"][0], *typed])
-        rules = choose(args, known, codes(values["select"][0]), codes(values["ignore"][0]), target_names(args))
+        chosen, ignored = codes(values["select"][0]), codes(values["ignore"][0])
+        rules = known.select(chosen, ignored, target_names(args), guess=args.guess, files=wanted_files(args, known))
         source = values["source"][0]
         if source not in ("auto", "none") and source != args.source:
             from rewriter.trust.source.find import load_source

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from shlex import quote
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -127,10 +126,10 @@ def _found_lines(log: Log, style: Style, *, changes: bool) -> Iterator[str]:
 
 
 def rejection_lines(
-    refusal: str, answers: Mapping[str, str], log: Log, path: str, style: Style, advice: str = ""
+    refusal: str, answers: Mapping[str, str], log: Log, why: Callable[[str], str], style: Style, advice: str = ""
 ) -> Iterator[str]:
     """ONNX Runtime's error message for a model, and the rules that repair it. `answers` says how to run each rule, "" if it
-    has run. `advice` is appended to the rules that repair the model.
+    has run. `why` returns the command that explains a rule. `advice` is appended to the rules that repair the model.
     """
     if refusal.startswith(RUN_FAILURE):
         yield f"{style.paint('red', 'fails')} in ONNX Runtime on generated inputs: {clean(refusal.removeprefix(RUN_FAILURE))}"
@@ -142,17 +141,17 @@ def rejection_lines(
         possible = [style.paint("cyan", code) for code in sorted(log.counts)]
         yield f"  perhaps repaired by {', '.join(possible)}{advice}"
     else:
-        yield from (f"  {line}" for line in _advice(answers, path, style))
+        yield from (f"  {line}" for line in _advice(answers, why, style))
 
 
-def _advice(answers: Mapping[str, str], path: str, style: Style) -> Iterator[str]:
+def _advice(answers: Mapping[str, str], why: Callable[[str], str], style: Style) -> Iterator[str]:
     """Advice on an error message that no rule that ran has repaired."""
     for code in [code for code, when in answers.items() if when]:
         yield f"{style.paint('cyan', code)} may repair this; it {answers[code]}"
     if idle := [code for code, when in answers.items() if not when]:
         verbs = "repairs this message but does" if len(idle) == 1 else "repair this message but do"
         named = " and ".join(", ".join(idle).rsplit(", ", 1))
-        yield f"{style.paint('cyan', named)} {verbs} not apply; to see why: rewriter why {idle[0]} {quote(clean(path))}"
+        yield f"{style.paint('cyan', named)} {verbs} not apply; to see why: {why(idle[0])}"
     if not answers:
         yield "no rule repairs this (to write one: docs/first-rule.md)"
 
@@ -182,10 +181,11 @@ def expectation_lines(expectation: ExpectationRecord, style: Style) -> Iterator[
         yield "  no rule repairs it"
 
 
-def remaining_lines(answers: Mapping[str, str], path: str, log: Log, style: Style) -> Iterator[str]:
+def remaining_lines(answers: Mapping[str, str], why: Callable[[str], str], log: Log, style: Style) -> Iterator[str]:
     """Advice on a result that ONNX Runtime rejects. Indented by six."""
-    silent = {code: when for code, when in answers.items() if code not in log.counts}
-    yield from (f"      {line}" for line in _advice(silent, path, style) if silent or not log.counts)
+    fired = log.counts.keys() | {one.rule for one in log.rolled_back}
+    silent = {code: when for code, when in answers.items() if code not in fired}
+    yield from (f"      {line}" for line in _advice(silent, why, style) if silent or not fired)
 
 
 def unchecked_lines(sentences: Sequence[str], style: Style) -> Iterator[str]:

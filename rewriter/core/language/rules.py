@@ -294,7 +294,10 @@ def _hint(word: str, candidates: Iterable[str]) -> str:
 # Values of parameters as a person types them on a command line or in a configuration.
 
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_WANTED = {"int": "a whole number", "float": "a number", "bool": "true or false", "ints": "whole numbers such as 1,2,3"}
+_WANTED = {
+    "int": "a whole number", "float": "a number", "bool": "true or false", "ints": "whole numbers such as 1,2,3",
+    "dim": "a length or a name",
+}  # fmt: skip
 
 
 def parse_value(text: str, kind: str, role: str) -> object:
@@ -307,7 +310,7 @@ def parse_value(text: str, kind: str, role: str) -> object:
     """
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'":
         text = text[1:-1]
-        if kind in ("string", "dim"):
+        if kind == "string":
             return text
     if kind == "dtype":
         if text not in DTYPES:
@@ -327,8 +330,12 @@ def parse_value(text: str, kind: str, role: str) -> object:
         raise RewriterError(f"{role}: {text!r} is not {_WANTED[kind]}") from None
     if not text:
         raise RewriterError(f"{role}: the value is empty")
-    if kind == "dim" and text.lstrip("-").isdigit():
+    if kind != "dim":
+        return text
+    if text.isascii() and text.isdigit():
         return int(text)
+    if not text[0].isalpha() and text[0] != "_":
+        raise RewriterError(f"{role}: {text!r} is not {_WANTED[kind]}")
     return text
 
 
@@ -528,7 +535,11 @@ def targets_meant(targets: Iterable[str], rules: Iterable[Rule]) -> frozenset[st
         RewriterError: a target has neither a rule nor a recipe.
     """
     wanted = set(targets)
-    known = sorted({target for rule in rules for target in (*rule.targets, *rule.runtimes)} | _recipes()) if wanted else []
+    known = (
+        sorted({target for rule in rules for target in (*rule.targets, *rule.runtimes)} | targets_with_recipe())
+        if wanted
+        else []
+    )
     if EVERY_TARGET in wanted and known:
         wanted = wanted - {EVERY_TARGET} | set(known)
     for name in sorted(wanted):
@@ -538,5 +549,6 @@ def targets_meant(targets: Iterable[str], rules: Iterable[Rule]) -> frozenset[st
     return frozenset(wanted)
 
 
-def _recipes() -> set[str]:
+def targets_with_recipe() -> set[str]:
+    """The targets that have a recipe."""
     return {path.stem for path in resource("targets").glob("*.toml")} - {"messages"}

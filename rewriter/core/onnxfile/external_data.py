@@ -132,6 +132,8 @@ def resolve(folder: Path, location: str) -> Path:
         path = Path(os.path.realpath(root / location))
     except (OSError, ValueError) as error:
         raise RewriterError(f"external data {location!r} is no usable file name") from error
+    if path == root:
+        raise RewriterError(f"external data {location!r} is the model's folder, which is not a file")
     if root not in path.parents:
         raise RewriterError(f"external data {location!r} leads out of the model's folder through a symbolic link")
     return path

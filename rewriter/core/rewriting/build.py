@@ -218,6 +218,8 @@ def prepare(rewriting: Rewriting, statement: ast.Statement) -> tuple[Any, Any]:
     Raises Failure if a value is unknown or has the wrong type.
     """
     if isinstance(statement, ast.Build):
+        if statement.outputs and statement.outputs[0].name:
+            rewriting.builds[statement.outputs[0].name] = statement
         return prepare_node(rewriting, statement), None
     if isinstance(statement, ast.Redirect):
         return prepare_operand(rewriting, statement.target), None
@@ -261,9 +263,36 @@ def _attributes(rewriting: Rewriting, build: ast.Build, op: str, domain: str, ve
 
 
 def _dtype(rewriting: Rewriting, operand: Any) -> int | None:
-    """Element type of a captured operand, if it is known."""
-    found = rewriting.names.bound.get(operand.name) if isinstance(operand, ast.Ref) else None
-    return rewriting.context.facts.dtype(found) if isinstance(found, gs.Tensor) else None
+    """Element type of an operand that is captured or new, if it is known."""
+    if isinstance(operand, ast.Build):
+        return _result_dtype(rewriting, operand)
+    if not isinstance(operand, ast.Ref):
+        return None
+    found = rewriting.names.bound.get(operand.name)
+    if isinstance(found, gs.Tensor):
+        return rewriting.context.facts.dtype(found)
+    if operand.name not in rewriting.new_dtypes:
+        build = rewriting.builds.get(operand.name)
+        rewriting.new_dtypes[operand.name] = None if build is None else _result_dtype(rewriting, build)
+    return rewriting.new_dtypes[operand.name]
+
+
+def _result_dtype(rewriting: Rewriting, build: ast.Build) -> int | None:
+    """Element type of a new node's first output, if it is that of an operand, or if the operator has no other."""
+    domain, op = operator_names(build.op, rewriting.names.bound)
+    version = rewriting.scope.opsets.get(domain, 1)
+    operator = schema.schema(op, domain, version)
+    if operator is None or not operator.outputs:
+        return None
+    if op == "Cast":
+        to = _attributes(rewriting, build, op, domain, version).get("to")
+        return to if isinstance(to, int) else None
+    kind = operator.outputs[0].kind
+    dtypes = schema.dtypes_of(operator.types[kind][0])
+    if len(dtypes) == 1 and not operator.types[kind][1]:
+        return dtypes[0]
+    known = (_dtype(rewriting, one) for formal, one in zip(operator.inputs, build.inputs, strict=False) if formal.kind == kind)
+    return next(filter(None, known), None)
 
 
 def prepare_operand(rewriting: Rewriting, operand: Any, wanted: int | None = None) -> Any:

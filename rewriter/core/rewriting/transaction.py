@@ -37,6 +37,8 @@ class Rewriting:
         root, matched: the matched nodes; `root` is None for a rule about the whole model.
         scope: the scope of the root; the main graph if there is no root.
         new_values: tensors and nodes of this block by name.
+        builds: the statements that make nodes, by the name of the first output.
+        new_dtypes: element types of these outputs, if a constant has asked for them; None if they are unknown.
         kept: the old value of a redefined output that the block still reads.
         new_nodes: in the order in which they were made.
         renamed: ids of parts that inlining gave new names.
@@ -59,6 +61,8 @@ class Rewriting:
         self.matched = list(nodes.values())
         self.scope = scope
         self.new_values: dict[str, Any] = {}
+        self.builds: dict[str, ast.Build] = {}
+        self.new_dtypes: dict[str, int | None] = {}
         self.kept: dict[str, gs.Tensor] = {}
         self.new_nodes: list[gs.Node] = []
         self.renamed: set[int] = set()

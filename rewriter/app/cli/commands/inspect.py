@@ -21,6 +21,7 @@ from rewriter.app.cli.options import (
     OneOf,
     Option,
     command,
+    file_ending_in,
     like,
     limits_of,
     with_words,
@@ -90,7 +91,7 @@ def show(args: argparse.Namespace) -> int:
     ("other", Option("a second model, compared with the first", "B", nargs="?")),
     epilog="examples:\n  rewriter view net.onnx -o net.html\n  rewriter view net.onnx net.fixed.onnx --open",
     options=(
-        like("output", help="the page (default: NAME.html next to the model)"),
+        like("output", help="the page (default: NAME.html next to the model)", type=file_ending_in(".html")),
         NEW_FILE,
         "open",
         *RULES_AT_WORK,
@@ -352,7 +353,7 @@ def audit(args: argparse.Namespace) -> int:
     options=(
         DRAWN_INPUTS,
         with_words("static", what="the shape of a generated input"),
-        like("output", help="an .npz file for inputs and outputs"),
+        like("output", help="an .npz file for inputs and outputs", type=file_ending_in(".npz")),
         "dump",
         RUNNER,
         "consumer-env",

@@ -90,8 +90,12 @@ def check(args: argparse.Namespace) -> int:
     """
     from rewriter.app.cli.batch import run_batch
 
-    if args.expect is not None and "{" not in args.expect and not os.path.isfile(args.expect):
-        raise RewriterError(f"--expect {args.expect}: no such file")
+    if args.expect is not None:
+        fixed = args.expect.replace("{dir}", "").replace("{name}", "")
+        if "{" in fixed:
+            raise RewriterError(f"--expect {args.expect}: unknown placeholder; use {{dir}} or {{name}}")
+        if fixed == args.expect and not os.path.isfile(args.expect):
+            raise RewriterError(f"--expect {args.expect}: no such file")
     found = jobs.unwritten(jobs.find_models(args.paths))
     args.ask_runtime = runtime_choice(args.runtime)
     args.moderate = len(found) > 1
@@ -122,6 +126,7 @@ def plan(args: argparse.Namespace) -> int:
     """
     from rewriter.app.batch.planned_work import plan_of
     from rewriter.app.cli.batch import one_run
+    from rewriter.app.report.document import rolled_place
     from rewriter.core.onnxfile.files import check_target, write_file
     from rewriter.trust.plan_file import written
 
@@ -143,6 +148,8 @@ def plan(args: argparse.Namespace) -> int:
         print(text, end="")
     else:
         write_file(output, text.encode(), args.force)
+    for rolled in outcome.log.rolled_back:
+        print_message(f"rolled back {rolled.rule} {rolled_place(rolled)}: {clean(rolled.reason)}")
     rewrites = counted(len(outcome.log.firings), "rewrite")
     accepted = sum(proposal.apply for proposal in document.proposals)
     where = "" if output is None else f" in {clean(str(output))}"
@@ -245,13 +252,13 @@ def why(args: argparse.Namespace) -> int:
     others, or too late. Nothing is written.
     """
     from rewriter.app.chosen_rules import find_rule
-    from rewriter.app.cli.settings import choose, codes, load, target_names, wanted_files
+    from rewriter.app.cli.settings import choose, codes, load_set, target_names, wanted_files
     from rewriter.app.findings import explained
     from rewriter.app.report.rule_lines import when_asked
     from rewriter.app.report.why_lines import explanation
     from rewriter.core.language.rules import EVERY_TARGET
 
-    known = load(args.rules).with_settings(args.set)
+    known = load_set(args)
     rule = find_rule(args.rule, list(known))
     select = [*(codes(args.select) or ["DEFAULT"]), rule.code]
     rules = choose(args, known, select, codes(args.ignore), target_names(args))

@@ -218,6 +218,7 @@ def _print_rule(word: str) -> None:
         like("around", help="the node: its name, the name of one of its outputs, or op:TYPE for the first node of an operator"),
         like("depth", type=steps, default=1, help="include nodes that are up to so many steps away (default: 1)"),
         like("output", help="the rule file (default: it is printed)"),
+        like("force", help="overwrite an existing file"),
         *RULE_PATHS,
         with_words("runtime", what="loads and runs the models; auto: if it is installed"),
         Limits("the command", 600),
@@ -236,7 +237,7 @@ def new(args: argparse.Namespace) -> int:
         raise RewriterError("name either a node with --around, or the repair of the model with --to")
     target = None if args.output is None else Path(args.output)
     if target is not None:
-        check_target(target, force=False)
+        check_target(target, args.force)
     source, code = opened(args.model), args.code.upper()
     runtime, rules = runtime_choice(args.runtime) != "no", load(args.rules)
     if args.repair is None:
@@ -252,7 +253,7 @@ def new(args: argparse.Namespace) -> int:
     if target is None:
         print(found.text, end="")
     else:
-        write_file(target, found.text.encode(), force=False)
+        write_file(target, found.text.encode(), args.force)
         print_line(f"{clean(str(target))}: {code}")
     for line in (*found.outcome, *(f"not reached: {line}" for line in found.missing)):
         print_message(clean(line))

@@ -163,6 +163,7 @@ def _leaves(rule: Rule, instance: Instance) -> bool:
 
 
 _MOST_ELEMENTS = 24
+_MOST_CHARACTERS = 4096
 
 
 def obligation(rule: Rule, trial: Trial) -> str:
@@ -213,7 +214,8 @@ def _lines(rule: Rule, trial: Trial) -> Iterator[str]:
 def _model(model: onnx.ModelProto) -> Iterator[str]:
     copy = deepcopy(model)
     del copy.metadata_props[:]
-    yield from (f"  {line}" for line in printer.to_text(copy).splitlines())
+    for line in printer.to_text(copy).splitlines():
+        yield f"  {line}" if len(line) <= _MOST_CHARACTERS else f"  {line[:_MOST_CHARACTERS]} ..."
 
 
 def _constants(model: onnx.ModelProto) -> dict[str, Array]:

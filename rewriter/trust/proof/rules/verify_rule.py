@@ -195,6 +195,7 @@ class _Tally:
     tried: int = 0
     wrong: Trial | None = None
     reason: str = ""
+    still: dict[int, str] = field(default_factory=dict)
 
     @property
     def samples(self) -> int:
@@ -211,6 +212,9 @@ class _Tally:
             return
         if trial.status == WRONG:
             self.wrong = trial
+        if trial.status == STILL:
+            for dtype in _element_types(trial):
+                self.still.setdefault(dtype, trial.why)
         if trial.status in (STILL, VOID):
             self.reason = self.reason or trial.why
             if trial.quarantined:
@@ -220,7 +224,7 @@ class _Tally:
 
     def _accept(self, trial: Trial) -> None:
         graph = trial.instance.model.graph
-        self.dtypes |= {info.type.tensor_type.elem_type for info in (*graph.input, *graph.output)}
+        self.dtypes |= _element_types(trial)
         self.opsets.add(trial.instance.opset)
         shaped = [info.type.tensor_type for info in graph.input if info.type.tensor_type.HasField("shape")]
         self.ranks |= {len(tensor.shape.dim) for tensor in shaped}
@@ -231,6 +235,12 @@ class _Tally:
             self.parted.append(trial)
         elif trial.agreed or trial.status == SAME:
             self.agreed += 1
+
+
+def _element_types(trial: Trial) -> set[int]:
+    """The element types of the model's inputs and outputs."""
+    graph = trial.instance.model.graph
+    return {info.type.tensor_type.elem_type for info in (*graph.input, *graph.output)}
 
 
 def verify_rule(
@@ -319,6 +329,9 @@ def _conclude(rule: Rule, tally: _Tally, verdict: Verdict, least: int) -> None:
     verdict.opsets, verdict.ranks = tuple(sorted(tally.opsets)), tuple(sorted(tally.ranks))
     verdict.error, verdict.quarantine = tally.error, tuple(sorted(tally.quarantine))
     verdict.counts, verdict.raised = dict(tally.counts), tally.raised
+    verdict.still = {
+        DTYPE_NAMES.get(dtype, str(dtype)): why for dtype, why in sorted(tally.still.items()) if dtype not in tally.dtypes
+    }
     kind = rule.kind.name
     if tally.wrong is not None:
         _refute(rule, tally.wrong, verdict, lambda trial: trial.status == WRONG)
