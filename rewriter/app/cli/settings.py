@@ -70,8 +70,9 @@ def choose(
     """
     with _set_in(args, "target"):
         targets_meant(targets, known)
-    with _set_in(args, "ignore"):
-        known.select(ignore or ["NONE"])
+    if ignore:
+        with _set_in(args, "ignore"):
+            known.select(ignore)
     with _set_in(args, "select"):
         return known.select(select, ignore, targets, guess=args.guess, files=wanted_files(args, known))
 
