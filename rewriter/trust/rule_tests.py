@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from rewriter.core.conditions.context import Context
 from rewriter.core.conditions.recorded_graph import Knowledge
@@ -154,6 +155,8 @@ def read_model(text: str) -> onnx.ModelProto:
         raise RewriterError(f"the test's model is not ONNX text: {_parsed(error)}") from error
     except IndexError as error:  # C++'s std::out_of_range
         raise RewriterError("the test's model has a number that is out of range") from error
+    except DecodeError as error:
+        raise RewriterError("the bodies in the test's model nest too deep for protobuf") from error
 
 
 def _parsed(error: Exception) -> str:
@@ -166,7 +169,7 @@ def _parsed(error: Exception) -> str:
     if found is None:
         return " ".join(said.split())
     line, column, context, wanted = found.groups()
-    return f"line {line} of it, column {column}: {wanted.strip().rstrip('.')} at `{' '.join(context.split())}`"
+    return f"line {line} of it, column {column}: {wanted.strip().rstrip('.')} at `{' '.join(context[:200].split())}`"
 
 
 def _check_whole(model: onnx.ModelProto) -> None:

@@ -97,6 +97,9 @@ def test_an_expected_model_that_contradicts_itself(call: Call, tmp_path: Path) -
     assert "contradicts itself: 'b' is declared as float[3,N], and Transpose gives float[4,N]" in done.out
 
 
+NEST = "b = If<then_branch = g () => (float[N,4] b) { "
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [
@@ -106,8 +109,9 @@ def test_an_expected_model_that_contradicts_itself(call: Call, tmp_path: Path) -
         (f"{HEAD[:-3]}-> (float[N,4] b) {{ b = Neg(a) }}", "not ONNX text: line 1 of it, column "),
         (f"{HEAD}(float[{10**20}] b) {{ b = Neg(a) }}", "has a number that is out of range"),
         (f"{HEAD}(float[N,4] b) <float c = {{-3333.4028235e+38}}> {{ b = Neg(a) }}", "Failed to parse float"),
+        (f"{HEAD}(float[N,4] b) {{ {NEST * 99} b = Neg(a) {'}>(c)' * 99} }}", "the bodies in the test's model nest too deep"),
     ],
-    ids=["an operand", "an output", "operators", "an arrow", "a number", "a real number"],
+    ids=["an operand", "an output", "operators", "an arrow", "a number", "a real number", "bodies"],
 )
 def test_left_alone_since_it_misses_something(call: Call, tmp_path: Path, model: str, words: str) -> None:
     done = call("test", written(tmp_path, RULE + f'test "it" unchanged ~~~ {model} ~~~\n'))

@@ -45,7 +45,7 @@ def test_a_type_for_which_a_repair_is_useless_is_named(call: Call, tmp_path: Pat
     )
     done = call("verify", tmp_path)
     assert "T1 tested (200 random models" in done.out, done.out
-    assert "each random model with double stays rejected after the repair, the first with: Type Error: " in done.out
+    assert "\n    still rejected after the repair with double; for double: Type Error: " in done.out
 
 
 def test_a_counterexample_with_a_large_constant_is_short(call: Call, tmp_path: Path) -> None:

@@ -202,6 +202,11 @@ REFUSED = {
         "g (float[2,3] x) => (float[1,3] y) { y = ReduceMean<axes=[0]>(x) }",
         "does not flow through ReduceMean 'y': its result [1,3] is the same for every size",
     ),
+    "an absent first output": (
+        """g (float[2,5,3] x, float[1,8,3] w, float[1,8,2] r) => (float[1,5,2] y) {
+             , h = LSTM<hidden_size=2>(x, w, r)  y = Neg(h) }""",
+        "does not flow through LSTM 'h': its result [1,5,2] is the same for every size",
+    ),
     "normalised along it": (
         "g (float[2,3] x) => (float[2,3] y) { y = Softmax<axis=0>(x) }",
         "does not flow through Softmax 'y', which computes along the dimension",

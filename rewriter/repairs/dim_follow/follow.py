@@ -226,7 +226,8 @@ class DimensionWalk(Follower):
             return None
         if not any(self.grows(tensor) for tensor in node.inputs):
             return None
-        return f"its result {_shown(self.old.shape(node.outputs[0]))} is the same for every size"
+        present = next((tensor for tensor in node.outputs if tensor.name), node.outputs[0])
+        return f"its result {_shown(self.old.shape(present))} is the same for every size"
 
     def _stays_inside(self, node: gs.Node) -> None:
         """Raises DoesNotFlow if elements along the dimension would be mixed, or indices along it are fixed."""

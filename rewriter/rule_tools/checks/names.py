@@ -12,7 +12,7 @@ from rewriter.core.language.schema import DTYPES
 from rewriter.rule_tools.checks import expressions as types
 from rewriter.rule_tools.checks.context import Binding, CheckContext, NameScope, did_you_mean
 from rewriter.rule_tools.checks.expressions import Types, is_nan
-from rewriter.rule_tools.checks.operators import check_value
+from rewriter.rule_tools.checks.operators import check_operator, check_value
 
 PARAM_TYPES = ("op", "dim", "int", "float", "bool", "string", "dtype", "ints")
 
@@ -41,7 +41,7 @@ class Pattern:
 
     def _inside(self, inside: ast.Inside) -> None:
         op = inside.op
-        if op.param or not schema.history(op.name, op.domain):
+        if op.is_any or not check_operator(self.context, op, in_pattern=False):
             return
         graphs = schema.subgraphs(op.name, op.domain)
         if inside.attr not in graphs:

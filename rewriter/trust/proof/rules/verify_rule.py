@@ -329,9 +329,8 @@ def _conclude(rule: Rule, tally: _Tally, verdict: Verdict, least: int) -> None:
     verdict.opsets, verdict.ranks = tuple(sorted(tally.opsets)), tuple(sorted(tally.ranks))
     verdict.error, verdict.quarantine = tally.error, tuple(sorted(tally.quarantine))
     verdict.counts, verdict.raised = dict(tally.counts), tally.raised
-    verdict.still = {
-        DTYPE_NAMES.get(dtype, str(dtype)): why for dtype, why in sorted(tally.still.items()) if dtype not in tally.dtypes
-    }
+    still = ((DTYPE_NAMES.get(dtype, str(dtype)), why) for dtype, why in tally.still.items() if dtype not in tally.dtypes)
+    verdict.still = dict(sorted(still))
     kind = rule.kind.name
     if tally.wrong is not None:
         _refute(rule, tally.wrong, verdict, lambda trial: trial.status == WRONG)
