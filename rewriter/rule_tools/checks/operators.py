@@ -44,7 +44,7 @@ FOREIGN = frozenset(
         "TFL_BUCKETIZE", "TFL_GELU", "TFL_IMAG", "TFL_REAL", "TFL_RELU_0_TO_1", "TFL_RELU_N1_TO_1",
         "TensorListConcatV2", "TensorScatterAdd", "TensorScatterMax", "TensorScatterMin", "TensorScatterSub",
         "TruncateMod", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum",
-        "UpperBound", "Xdivy", "Xlog1py", "Xlogy",
+        "UpperBound", "Xdivy", "XlaDynamicUpdateSlice", "Xlog1py", "Xlogy",
     }
 )  # fmt: skip
 """TensorFlow's operators that tf2onnx, if it cannot convert them, leaves in the graph as if they were ONNX's own."""
