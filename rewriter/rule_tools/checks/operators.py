@@ -31,7 +31,7 @@ EXPERIMENTAL = frozenset(
 
 FOREIGN = frozenset(
     {
-        "AdjustContrastv2", "Bitcast", "BroadcastArgs", "Bucketize", "Cholesky", "Complex", "ComplexAbs", "Cross",
+        "AdjustContrastv2", "Angle", "Bitcast", "BroadcastArgs", "Bucketize", "Cholesky", "Complex", "ComplexAbs", "Cross",
         "Cumprod", "Cumsum", "CumulativeLogsumexp", "DenseBincount", "Diag", "DiagPart", "Digamma", "Dilation2D",
         "Erfc", "Erfinv", "EuclideanNorm", "Expm1", "FFT", "FFT2D", "FakeQuantWithMinMaxArgs",
         "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel", "GatherV2", "HSVToRGB", "HistogramFixedWidth",
