@@ -41,7 +41,7 @@ FOREIGN = frozenset(
         "PartitionedCall", "RFFT", "RFFT2D", "RGBToHSV", "Real", "ResizeBicubic", "ResizeBilinear",
         "ResizeNearestNeighbor", "ReverseV2", "RightShift", "Rint", "Roll", "ScaleAndTranslate", "ScatterNd",
         "SegmentMean", "SegmentSum", "ShapeN", "SparseTensorDenseMatMul", "StatefulPartitionedCall", "StridedSlice",
-        "TFL_BUCKETIZE", "TFL_GELU", "TFL_IMAG", "TFL_REAL", "TFL_RELU_0_TO_1", "TFL_RELU_N1_TO_1",
+        "TFL_BROADCAST_ARGS", "TFL_BUCKETIZE", "TFL_GELU", "TFL_IMAG", "TFL_REAL", "TFL_RELU_0_TO_1", "TFL_RELU_N1_TO_1",
         "TensorListConcatV2", "TensorScatterAdd", "TensorScatterMax", "TensorScatterMin", "TensorScatterSub",
         "TruncateMod", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum",
         "UpperBound", "Xdivy", "XlaDynamicUpdateSlice", "Xlog1py", "Xlogy",
