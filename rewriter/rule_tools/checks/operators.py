@@ -31,7 +31,7 @@ EXPERIMENTAL = frozenset(
 
 FOREIGN = frozenset(
     {
-        "AdjustContrastv2", "Bitcast", "BroadcastArgs", "Bucketize", "Cholesky", "Complex", "ComplexAbs", "Cross",
+        "AdjustContrastv2", "Angle", "Bitcast", "BroadcastArgs", "Bucketize", "Cholesky", "Complex", "ComplexAbs", "Cross",
         "Cumprod", "Cumsum", "CumulativeLogsumexp", "DenseBincount", "Diag", "DiagPart", "Digamma", "Dilation2D",
         "Erfc", "Erfinv", "EuclideanNorm", "Expm1", "FFT", "FFT2D", "FakeQuantWithMinMaxArgs",
         "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel", "GatherV2", "HSVToRGB", "HistogramFixedWidth",
@@ -41,10 +41,10 @@ FOREIGN = frozenset(
         "PartitionedCall", "RFFT", "RFFT2D", "RGBToHSV", "Real", "ResizeBicubic", "ResizeBilinear",
         "ResizeNearestNeighbor", "ReverseV2", "RightShift", "Rint", "Roll", "ScaleAndTranslate", "ScatterNd",
         "SegmentMean", "SegmentSum", "ShapeN", "SparseTensorDenseMatMul", "StatefulPartitionedCall", "StridedSlice",
-        "TFL_BUCKETIZE", "TFL_GELU", "TFL_IMAG", "TFL_REAL", "TFL_RELU_0_TO_1", "TFL_RELU_N1_TO_1",
+        "TFL_BROADCAST_ARGS", "TFL_BUCKETIZE", "TFL_GELU", "TFL_IMAG", "TFL_REAL", "TFL_RELU_0_TO_1", "TFL_RELU_N1_TO_1",
         "TensorListConcatV2", "TensorScatterAdd", "TensorScatterMax", "TensorScatterMin", "TensorScatterSub",
         "TruncateMod", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum",
-        "UpperBound", "Xdivy", "Xlog1py", "Xlogy",
+        "UpperBound", "Xdivy", "XlaDynamicUpdateSlice", "Xlog1py", "Xlogy",
     }
 )  # fmt: skip
 """TensorFlow's operators that tf2onnx, if it cannot convert them, leaves in the graph as if they were ONNX's own."""
