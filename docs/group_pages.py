@@ -31,6 +31,7 @@ GROUPS = {
     "types": "element types that an operator or a runtime does not allow",
     "legacy": "attributes, inputs and operators of another opset",
     "generic": "nodes that do nothing or lack an attribute, from any exporter",
+    "boosting": "ensembles of trees, from any exporter",
     "quantization": "quantized operators",
     "numerics": "overflow and underflow in float16",
     "onnxruntime": "operators that only ONNX Runtime has",
