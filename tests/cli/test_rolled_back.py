@@ -188,3 +188,38 @@ def test_a_plan_names_what_it_leaves_out(call: Call, tmp_path: Path) -> None:
     done = call("plan", tmp_path / "net.onnx", "--rules", write(tmp_path, REFUSED))
     assert done.code == 1 and done.err.startswith("rolled back BAD002 last (Softmax): "), done.err
     assert "com.acme:Anything(-1) is not a registered function/op" in done.err
+
+
+PLUGIN = """rule T1 plugin <kind: exact, opset: 7.., target: "tensorrt", unverified: "the plugin runs on TensorRT only">
+match { y = Relu(x) }
+rewrite { y = acme.Plugin(x) }
+"""
+RELU = '<ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[2] y) { h = Neg(x)  y = Relu(h) }'
+
+
+@pytest.mark.parametrize("verify", [(), ("--verify",)])
+def test_a_plugin_of_a_target_is_no_fault_in_onnx_runtime(call: Call, tmp_path: Path, verify: tuple[str, ...]) -> None:
+    onnx.save(onnx.parser.parse_model(RELU), tmp_path / "net.onnx")
+    words = "fix", tmp_path / "net.onnx", "-o", tmp_path / "out.onnx", "--force", "--extend", write(tmp_path, PLUGIN), *verify
+    done = call(*words, "--target", "tensorrt")
+    assert done.code == 0 and "note: not checked by ONNX Runtime, which does not have acme.Plugin" in done.out, done.out
+    assert ("not verified: T1, because ONNX Runtime does not have acme.Plugin" in done.out) == bool(verify)
+    assert [node.op_type for node in onnx.load(tmp_path / "out.onnx").graph.node] == ["Neg", "Plugin"]
+    write(tmp_path, PLUGIN.replace(', target: "tensorrt"', ""))
+    plain = call(*words)
+    assert plain.code == 1 and "rolled back T1" in plain.out
+
+
+def test_another_fault_next_to_a_plugin_is_rolled_back(call: Call, tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(RELU), tmp_path / "net.onnx")
+    other = "rule T2 wrong <kind: exact, opset: 11..> match { y = Neg(x) } rewrite { y = Gemm(x, x) }\n"
+    rules = write(tmp_path, PLUGIN + other)
+    words = "--extend", rules, "--target", "tensorrt", "--select", "T1,T2"
+    done = call("fix", tmp_path / "net.onnx", "-o", tmp_path / "out.onnx", *words)
+    assert done.code == 1 and "rolled back T2" in done.out and "rolled back T1" not in done.out, done.out
+    assert [node.op_type for node in onnx.load(tmp_path / "out.onnx").graph.node] == ["Neg", "Plugin"]
+
+
+def test_a_rule_that_writes_a_plugin_is_unverified(call: Call, tmp_path: Path) -> None:
+    done = call("verify", write(tmp_path, PLUGIN))
+    assert done.code == 0 and done.out.startswith("T1 unverified (0 random models): the plugin runs on TensorRT only"), done.out

@@ -10,7 +10,6 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -433,9 +432,18 @@ def _guard(attempt: ReplayedRun, subject: Subject, *, runs_before: bool) -> Repl
     """The largest part of a run that does not make the model worse."""
     from rewriter.trust.proof.guard import guarded
 
-    again = partial(_run_again, subject)
-    verify = _numbers(subject.work.checking, subject.work.rewriting.rules, again)
-    return guarded(attempt, again, verify, runs_before=runs_before)
+    rules = subject.work.rewriting.rules
+    plugins = frozenset[str]().union(*(rule.plugins for code in attempt.log.counts if (rule := rules.get(code)) is not None))
+
+    def with_plugins(run: ReplayedRun) -> ReplayedRun:
+        run.candidate.plugins = plugins
+        return run
+
+    def again(plan: Variation) -> ReplayedRun:
+        return with_plugins(_run_again(subject, plan))
+
+    verify = _numbers(subject.work.checking, rules, again)
+    return guarded(with_plugins(attempt), again, verify, runs_before=runs_before)
 
 
 def _numbers(checking: Checking, rules: RuleSet, replay: Replay) -> Verify:

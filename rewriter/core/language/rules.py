@@ -13,7 +13,7 @@ from rewriter.core.language import ast as tree
 from rewriter.core.language.ast import Kind, OpsetRange, canonical, pattern_nodes
 from rewriter.core.language.diagnostics import Diagnostic, SourceText, suggest
 from rewriter.core.language.header import RUNTIMES, Header, read_header
-from rewriter.core.language.schema import DTYPES
+from rewriter.core.language.schema import DTYPES, history
 from rewriter.core.record import field, getter, names, record, replace
 from rewriter.core.resources import resource
 
@@ -229,6 +229,16 @@ class Rule:
         from hashlib import sha256
 
         return sha256(canonical(self.ast, _LAYOUT).encode()).hexdigest()
+
+    @cached_property
+    def plugins(self) -> frozenset[str]:
+        """Operators that only a consumer of the rule has, such as "com.acme:Pool": the rule writes them, is not for ONNX
+        Runtime, and ONNX does not define them.
+        """
+        if not self.targets or not set(RUNTIMES).isdisjoint(self.targets):
+            return frozenset()
+        written = {part.op for part in tree.walk(self.ast) if isinstance(part, tree.Build) and not part.op.param}
+        return frozenset(f"{op.domain}:{op.name}" for op in written if op.domain and not history(op.name, op.domain))
 
     @cached_property
     def wanted(self) -> tuple[frozenset[tuple[str, str]], ...]:

@@ -207,10 +207,13 @@ class _NumberComparison:
 
     def verdict(self) -> Verification | Culprit:
         try:
-            return self._verdict()
+            if not (lacking := self._attempt.candidate.lacking):
+                return self._verdict()
+            reason = f"ONNX Runtime does not have {lacking}"
         except GaveUp as error:
-            self._found.findings += (f"not verified: {_codes(self._firings)}, because {error}",)
-            return self._summary()
+            reason = str(error)
+        self._found.findings += (f"not verified: {_codes(self._firings)}, because {reason}",)
+        return self._summary()
 
     def _verdict(self) -> Verification | Culprit:
         for start, end in stretches(self._firings, lambda firing: firing.kind in PROMISING):

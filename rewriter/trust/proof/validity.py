@@ -11,6 +11,7 @@ without them: a wrong model is another matter than a wrong optimization.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -60,6 +61,9 @@ RUNTIME = (SESSION, PLAIN)
 JUDGES = (WRITTEN, CHECKER, FULL_CHECK, *RUNTIME)
 
 
+_UNREGISTERED = re.compile(r"([\w.]+:\w+)\(-?\d+\) is not a registered function/op")
+
+
 class CrashReason(str):
     """The reason of a check that ended its process in place of rejecting the model: a program of the user would end with it."""
 
@@ -75,6 +79,8 @@ class Candidate:
     """A model whose validity is checked. Every check runs once, and only when its result is needed.
 
     Attributes:
+        plugins: operators of a consumer, such as "com.acme:Pool". ONNX Runtime need not have them.
+        lacking: the plugin because of which ONNX Runtime did not load the model, as "com.acme.Pool".
         unanswered: checks that ran, or should have run, and have no result: a sentence for each.
     """
 
@@ -84,7 +90,9 @@ class Candidate:
         self._outline = None if data is None else Outline(data, {})
         self._answers: dict[str, str | None] = {}
         self._sessions: dict[str, Session] = {}
+        self.plugins: frozenset[str] = frozenset()
         self.unanswered: dict[str, str] = {}
+        self.lacking = ""
 
     def session(self, judge: str | None = None) -> Session:
         """The model in ONNX Runtime, ready to run; the session of a small model is made once.
@@ -178,7 +186,9 @@ class Candidate:
         return plain if reason is None else reason
 
     def not_loaded(self) -> str:
-        """A sentence about the loading that was left out since the model is large; "" mostly."""
+        """A sentence about a model that ONNX Runtime cannot check, since it is large or has plugins; "" mostly."""
+        if self.lacking:
+            return f"not checked by ONNX Runtime, which does not have {self.lacking}"
         if self.refusal(SESSION) is None and (why := self.too_large()):
             return f"not loaded into ONNX Runtime: {why}"
         if self.refusal(SESSION) is None and (why := self.too_large(MOST_BYTES_OPTIMIZED)):
@@ -255,7 +265,12 @@ class Candidate:
             return None
         if judge == SESSION and self.too_large(MOST_BYTES_OPTIMIZED):
             return None
-        return self._answer(judge, lambda: self._load(data, judge))
+        reason = self._answer(judge, lambda: self._load(data, judge))
+        lacking = _UNREGISTERED.search(reason or "")
+        if lacking is None or lacking[1] not in self.plugins:
+            return reason
+        self.lacking = lacking[1].replace(":", ".")
+        return None
 
     def _load(self, data: bytes, judge: str) -> str:
         if self.outline.files:

@@ -270,6 +270,10 @@ def verify_rule(
         verdict.status, verdict.why = COUNTEREXAMPLE, f"its own test fails: {failed.title!r}"
         verdict.obligation = failed.message
         return verdict
+    if rule.plugins:
+        named = ", ".join(sorted(rule.plugins)).replace(":", ".")
+        _leave_open(rule, verdict, f"no runtime here has {named}")
+        return verdict
     if _runs_as_it_is(rule, plan, paths, skip, at, verdict):
         return verdict
     tally = _sample(rule, plan, paths, skip, at)
