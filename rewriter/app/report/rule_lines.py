@@ -171,9 +171,11 @@ def verdict_lines(verdict: Verdict, rule: Rule | None, style: Style) -> list[str
         found.append(f"    the two runtimes disagree on {', '.join(verdict.quarantine)}; ONNX Runtime alone decided")
     if verdict.crashed:
         found.append(f"    left out: {counted(verdict.crashed, 'random model')} on which ONNX Runtime crashed")
-    if verdict.still:
-        first, reason = next(iter(verdict.still.items()))
-        found.append(f"    still rejected after the repair with {', '.join(verdict.still)}; for {first}: {clean(reason)}")
+    if verdict.still_rejected:
+        first, reason = next(iter(verdict.still_rejected.items()))
+        found.append(
+            f"    still rejected after the repair with {', '.join(verdict.still_rejected)}; for {first}: {clean(reason)}"
+        )
     if verdict.raised and verdict.status == "unverified":
         found.append(f"    a condition raised: {clean(verdict.raised)}")
     for line in verdict.unneeded:

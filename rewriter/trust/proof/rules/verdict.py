@@ -46,7 +46,7 @@ class Verdict:
         unneeded: conditions that never mattered.
         crashed: instances that took the runtime's process down.
         raised: an example of a condition that raised.
-        still: element types with which each model stays rejected after a repair, and why the first one is rejected.
+        still_rejected: element types with which each model stays rejected after a repair, and why the first one is rejected.
         obligation: the counterexample on paper.
         excused: the rule's header explains why it cannot be verified.
         runs: a model that runs although `evidence: refused` claims that it is rejected.
@@ -68,7 +68,7 @@ class Verdict:
     unneeded: tuple[Unneeded, ...] = ()
     crashed: int = 0
     raised: str = ""
-    still: dict[str, str] = field(default_factory=dict)
+    still_rejected: dict[str, str] = field(default_factory=dict)
     obligation: str = ""
     excused: bool = False
     runs: bool = False

@@ -195,7 +195,7 @@ class _Tally:
     tried: int = 0
     wrong: Trial | None = None
     reason: str = ""
-    still: dict[int, str] = field(default_factory=dict)
+    still_rejected: dict[int, str] = field(default_factory=dict)
 
     @property
     def samples(self) -> int:
@@ -214,7 +214,7 @@ class _Tally:
             self.wrong = trial
         if trial.status == STILL:
             for dtype in _element_types(trial):
-                self.still.setdefault(dtype, trial.why)
+                self.still_rejected.setdefault(dtype, trial.why)
         if trial.status in (STILL, VOID):
             self.reason = self.reason or trial.why
             if trial.quarantined:
@@ -333,8 +333,8 @@ def _conclude(rule: Rule, tally: _Tally, verdict: Verdict, least: int) -> None:
     verdict.opsets, verdict.ranks = tuple(sorted(tally.opsets)), tuple(sorted(tally.ranks))
     verdict.error, verdict.quarantine = tally.error, tuple(sorted(tally.quarantine))
     verdict.counts, verdict.raised = dict(tally.counts), tally.raised
-    still = ((DTYPE_NAMES.get(dtype, str(dtype)), why) for dtype, why in tally.still.items() if dtype not in tally.dtypes)
-    verdict.still = dict(sorted(still))
+    useless = ((dtype, why) for dtype, why in tally.still_rejected.items() if dtype not in tally.dtypes)
+    verdict.still_rejected = dict(sorted((DTYPE_NAMES.get(dtype, str(dtype)), why) for dtype, why in useless))
     kind = rule.kind.name
     if tally.wrong is not None:
         _refute(rule, tally.wrong, verdict, lambda trial: trial.status == WRONG)
