@@ -320,7 +320,7 @@ def parse_value(text: str, kind: str, role: str) -> object:
     """
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'":
         text = text[1:-1]
-        if kind == "string":
+        if kind in ("string", "dim"):
             return text
     if kind == "dtype":
         if text not in DTYPES:
