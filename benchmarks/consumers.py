@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from rewriter.app.cli.main import INTERRUPTED, TERMINATED
 from rewriter.app.cli.main import main as rewriter
 from rewriter.core.errors import RewriterError
 from rewriter.core.isolation.budget import Budget, budgeted
@@ -45,7 +46,9 @@ def asked(consumer: Consumer, model: Path, values: Mapping[str, Any] | None = No
 def fixed(model: Path, result: Path, target: str, options: list[str]) -> Path:
     """The result of `fix --target`, or the model where there is none."""
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-        rewriter(["fix", str(model), "--target", target, "-o", str(result), *options])
+        code = rewriter(["fix", str(model), "--target", target, "-o", str(result), *options])
+    if code in (INTERRUPTED, TERMINATED):
+        raise SystemExit(code)
     return result if result.exists() else model
 
 
