@@ -70,9 +70,8 @@ def choose(
     """
     with _set_in(args, "target"):
         targets_meant(targets, known)
-    if ignore:
-        with _set_in(args, "ignore"):
-            known.select(ignore)
+    with _set_in(args, "ignore"):
+        known.require(ignore)
     with _set_in(args, "select"):
         return known.select(select, ignore, targets, guess=args.guess, files=wanted_files(args, known))
 

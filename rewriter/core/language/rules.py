@@ -445,7 +445,7 @@ class RuleSet:
         """The rule of a code, or the one that took its place."""
         return self._by_code.get(code)
 
-    def _now(self, names: Sequence[str]) -> list[str]:
+    def _now(self, names: Iterable[str]) -> list[str]:
         """The names with those codes replaced that rules no longer have."""
         return [self._by_code[name].code if name in self._by_code else name for name in names]
 
@@ -471,8 +471,7 @@ class RuleSet:
             RewriterError: a name matches no rule, or no rule is for a target.
         """
         select, ignore = self._now(select), self._now(ignore)
-        for name in (*select, *ignore):
-            self._known(name)
+        self.require((*select, *ignore))
         wanted_targets = targets_meant(targets, self.rules)
         chosen: list[Rule] = []
         aside: list[Rule] = []
@@ -510,10 +509,11 @@ class RuleSet:
         """
         return replace(self, settings={**self.settings, **dict(parse_setting(text, self._by_code) for text in texts)})
 
-    def _known(self, name: str) -> None:
-        if name in WORDS or (name and any(rule.code.startswith(name) for rule in self.rules)):
-            return
-        raise RewriterError(f"no rule code starts with {name!r}{_hint(name, [*self._by_code, *WORDS])}")
+    def require(self, names: Iterable[str]) -> None:
+        """Raises RewriterError for the first of these codes, prefixes and words that names no rule."""
+        for name in self._now(names):
+            if name not in WORDS and not (name and any(rule.code.startswith(name) for rule in self.rules)):
+                raise RewriterError(f"no rule code starts with {name!r}{_hint(name, [*self._by_code, *WORDS])}")
 
 
 def _strength(name: str, rule: Rule) -> int:
