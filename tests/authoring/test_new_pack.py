@@ -41,7 +41,7 @@ def test_it_installs_and_runs_beside_the_shipped_rules(
     if find_spec("setuptools") is None:
         pytest.skip("setuptools is not installed")
     site = tmp_path / "site"
-    install = ["install", "-q", "--no-build-isolation", "--no-deps", "--no-index", "--target", str(site), str(pack)]
+    install = ["install", "-q", "--no-build-isolation", "--no-index", "--target", str(site), str(pack)]
     done = subprocess.run([sys.executable, "-m", "pip", *install], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     monkeypatch.setattr(sys, "path", [*sys.path, str(site)])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.call import GEMM, MODELS, POOL, Call
+from tests.surgery import texts
 
 
 @pytest.fixture
@@ -55,6 +56,17 @@ def test_settings_by_path(call: Call, project: Path) -> None:
     done = call("check", ".")
     assert done.code == 2
     assert done.err.startswith(f"rewriter: error: {project / 'rewriter.toml'}:3: no rule code starts with 'MX0O1'")
+
+
+def test_settings_by_path_keep_the_recipe_of_a_target(call: Call, project: Path) -> None:
+    text = '<ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[2] y) { t = Identity(x)  y = Relu(t) }'
+    net = texts.written(project, text)
+    configure(project, 'target = ["mnn"]')
+    assert call("fix", net, "-o", "a.onnx", "--runtime", "no").code == 0
+    assert (project / "a.onnx").read_bytes() != net.read_bytes()
+    configure(project, 'target = ["mnn"]\n[[per-path]]\npath = "*"\nignore = ["TF001"]')
+    assert call("fix", net, "-o", "b.onnx", "--runtime", "no").code == 0
+    assert (project / "b.onnx").read_bytes() == (project / "a.onnx").read_bytes()
 
 
 def test_suppressions(call: Call, project: Path) -> None:

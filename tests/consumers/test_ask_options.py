@@ -59,6 +59,8 @@ def test_check_prints_the_command_that_repairs_a_model_for_its_consumer(
     fix = f"rewriter fix {model} --target fake --ask -o {tmp_path / 'm.fixed.onnx'}"
     assert done.err.startswith("1 model: 1 not accepted by a consumer; 0 findings; ")
     assert done.err.endswith(f"\nnext: {fix}\n")
+    typed = call("check", model, "--ask", "FAKE", "--target", "tract")
+    assert typed.err.endswith(f"\nnext: {fix}\n")  # with one --target
     assert call(*fix.replace("--target fake", "--target tract").split()[1:]).code == 0
     assert "next:" not in call("check", tmp_path / "m.fixed.onnx", "--ask", "fake").err
 

@@ -252,6 +252,9 @@ GROUPS_OF_ROWS = """
   {
     c = Conv(x, w)  g = Reshape(c, t)  i = InstanceNormalization(g, one, zero)  r = Reshape(i, u)  m = Mul(r, s)  y = Add(m, s)
   }"""
+COLUMN = """
+  <ir_version: 8, opset_import: ["": 13]>
+  g (float[2,3] x) => (float[6,1] y) { r = Relu(x)  y = Flatten<axis=2>(r) }"""
 RAW_CLASSES = CLASSES.replace("SOFTMAX", "NONE")
 SPATIAL = {"TGT176": "Mul", "TGT177": "Add", "TGT178": "Div", "TGT179": "Sub"}
 
@@ -471,6 +474,8 @@ WITNESSES = (
         for code in ("TGT186", "TGT187")
         for consumer in (("mnn", "MNN 3.6.1"), ("opencv", "OpenCV 5.0.0"))
     ),
+    Witness("TGT189", "onnx2torch", "onnx2torch 1.5.15", COLUMN),
+    *(Witness("TGT189", "opencv", f"OpenCV {release}", COLUMN) for release in ("4.5.1", "4.6.0", "4.8.1")),
     Witness("TGT183", "opencv", "OpenCV 5.0.0", "a comparison"),
     Witness("TGT183", "tract", "tract 0.23.9", "a comparison"),
     *(Witness("TGT184", *consumer, RAW_CLASSES) for consumer in WITH_TREES if consumer[0] not in ("rknn", "tract", "tvm")),

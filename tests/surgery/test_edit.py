@@ -246,6 +246,14 @@ def test_a_batch_that_is_mixed_is_refused(call: Call, tmp_path: Path) -> None:
     assert done.code == 2 and "with twice the batch" in done.err and not (tmp_path / "o.onnx").exists()
 
 
+def test_a_batch_of_random_numbers_is_not_called_the_same(call: Call, tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[2,3] x) => (float[2,3] y) {
+      r = RandomNormalLike(x)  y = Add(x, r) }"""
+    done = call("edit", texts.written(tmp_path, text), "--batch", "N", "-o", tmp_path / "o.onnx")
+    assert done.code == 0 and "computes the same" not in done.out
+    assert "the outputs were not compared: the outputs of the original differ from run to run" in done.out + done.err
+
+
 def test_an_added_output_that_numpy_cannot_hold(call: Call, tmp_path: Path) -> None:
     net = texts.written(
         tmp_path,

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext, redirect_stdout
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Literal
@@ -239,8 +240,8 @@ def fix_command(args: argparse.Namespace, select: str = "", consumers: Collectio
         consumers: the consumers that do not accept the models.
     """
     paths, name = args.paths, clean(args.paths[0]) if args.paths else ""
-    wanted = [option for option in OPTIONS_OF_FINDINGS if not (select and option in ("select", "ignore", "guess"))]
-    options = [*(["--select", select] if select else []), *_typed(args, wanted)]
+    replaced = {*(("select", "ignore", "guess") if select else ()), *(("target",) if consumers else ())}
+    options = [*(["--select", select] if select else []), *_typed(args, [o for o in OPTIONS_OF_FINDINGS if o not in replaced])]
     if consumers:
         options += [f"--target {quote(','.join(sorted(consumers)))} --ask"]
         options += [f"--consumer-env {quote(clean(folder))}" for folder in args.consumer_env]
@@ -294,7 +295,7 @@ def _run(command: Command, jobs: Sequence[Job], args: argparse.Namespace, interr
 
         notes = replace(work.notes, audit=FiringAudit(snapshots=snapshots(args.report, len(jobs))))
         work = replace(work, checking=replace(work.checking, before=command != "check"), notes=notes)
-    work, jobs = vary(work, jobs, args)
+    work, jobs = vary(work, jobs, args, partial(_rules_of, command))
     batch = _Batch(command, jobs, work, args, keeps=reports)
     batch.run(interruption)
     seconds = time.monotonic() - started
@@ -346,7 +347,7 @@ def one_run(
     Raises:
         RewriterError: the rules cannot be used, or the model cannot be read.
     """
-    work, (job,) = vary(make_work(command, args), [Job(str(source.file))], args)
+    work, (job,) = vary(make_work(command, args), [Job(str(source.file))], args, partial(_rules_of, command))
     work = change(work.variants[job.variant] if work.variants else work)
     outcome = Outcome(job.path)
     return work, outcome, do(job, work, outcome)
@@ -483,9 +484,23 @@ def _name_files(outcome: Outcome, args: argparse.Namespace) -> None:
         outcome.output = name
 
 
+def _has_consumers(command: Command, args: argparse.Namespace) -> bool:
+    asked = getattr(args, "ask", None) or getattr(args, "consumer_env", None)
+    return command != "optimize" and bool(asked or args.target)
+
+
+def _rules_of(command: Command, args: argparse.Namespace, chosen: RuleSet) -> RuleSet:
+    """The rules that run, of the options and the rules that they select."""
+    if not _has_consumers(command, args):
+        return chosen
+    from rewriter.app.cli.consumers import repair_rules
+
+    return repair_rules(args, chosen)
+
+
 def make_work(command: Command, args: argparse.Namespace) -> Work:
     """The work of all jobs, from the options."""
-    rules = selected(args)
+    rules = _rules_of(command, args, selected(args))
     if args.source not in ("auto", "none"):
         from rewriter.trust.source.find import load_source
 
@@ -494,13 +509,13 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
     if getattr(args, "max_firings", None) is not None:
         limits = replace(limits, firings=args.max_firings)
     asking = None
-    if command != "optimize" and (getattr(args, "ask", None) or args.target or getattr(args, "consumer_env", None)):
+    if _has_consumers(command, args):
         from rewriter.app.cli.consumers import Asking
 
         asking = Asking(args)
     return Work(
         Rewriting(
-            rules if asking is None else asking.rules(rules),
+            rules,
             limits,
             keep=command != "check",
             keep_partial=getattr(args, "keep_partial", False),

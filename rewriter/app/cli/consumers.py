@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from typing import Any
 
 from rewriter.app.batch.work import Planned
 from rewriter.app.cli.output import print_message
@@ -26,12 +28,11 @@ class Asking:
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
-        self._args = args
-        self._ask = getattr(args, "ask", None)  # of fix a truth value, of check names; a plan asks no consumer
+        self._ask = _ask(args)
         self._targets = target_names(args)
         self._recipes = recipes_of(self._targets)
         self.consumers = tuple(installed(name, args.consumer_env) for name in self._names())
-        self.steps = tuple(self._planned()) if self._ask is True else ()
+        self.steps = tuple(self._planned(args)) if self._ask is True else ()
         if self._ask is False:
             for recipe in self._recipes:
                 print_message(f"rewriter: note: {clean(unasked(recipe))}")
@@ -46,28 +47,39 @@ class Asking:
             raise RewriterError(f"--ask needs a --target whose consumer rewriter can run: {', '.join(runnable)}")
         return found
 
-    def rules(self, chosen: RuleSet) -> RuleSet:
-        """The rules of the repair. With --ask, rules of the targets are left out: consumers decide whether they are needed."""
-        if self._ask is True:
-            return self._select([], [])
-        safe = {step.action for recipe in self._recipes for step in recipe.steps if step.is_safe}
-        if "optimize" in safe and self._ask is False and not self._args.select:
-            return self._select(["DEFAULT", "OPTIMIZE"], self._targets)
-        return self._select([], self._targets) if EVERY_TARGET in self._targets and not self._args.select else chosen
-
-    def _select(self, words: list[str], targets: list[str]) -> RuleSet:
-        args = self._args
-        known = load_set(args, quiet=True)
-        concerned = recipes_of(targets_with_recipe()) if EVERY_TARGET in self._targets else self._recipes
-        unwanted = [code for recipe in self._recipes for code in recipe.ignore]
-        unwanted += [code for recipe in concerned for code in recipe.only_asked if not self._ask]
-        ignore = [*codes(args.ignore), *(code for code in unwanted if known.get(code) is not None)]  # --rules may lack them
-        return choose(args, known, [*codes(args.select), *words], ignore, targets)
-
-    def _planned(self) -> list[Planned]:
-        actions = dict.fromkeys(step.action for recipe in self._recipes for step in recipe.steps if step.action != "static")
+    def _planned(self, args: argparse.Namespace) -> Iterator[Planned]:
         words: dict[str, list[str]] = {"rules": [], "optimize": ["DEFAULT", "OPTIMIZE"]}
-        return [Planned(action, self._select(words[action], self._targets) if action in words else None) for action in actions]
+        for action in dict.fromkeys(step.action for recipe in self._recipes for step in recipe.steps):
+            if action != "static":
+                yield Planned(action, _select(args, words[action], self._targets) if action in words else None)
+
+
+def repair_rules(args: argparse.Namespace, chosen: RuleSet) -> RuleSet:
+    """The rules of a repair, of those that the options choose and of the recipes of the targets.
+
+    With --ask, rules of the targets are left out: consumers decide whether they are needed.
+    """
+    ask, targets = _ask(args), target_names(args)
+    if ask is True:
+        return _select(args, [], [])
+    safe = {step.action for recipe in recipes_of(targets) for step in recipe.steps if step.is_safe}
+    if "optimize" in safe and ask is False and not args.select:
+        return _select(args, ["DEFAULT", "OPTIMIZE"], targets)
+    return _select(args, [], targets) if EVERY_TARGET in targets and not args.select else chosen
+
+
+def _ask(args: argparse.Namespace) -> Any:
+    """`--ask`: of `fix` a truth value, of `check` names; None of a plan, which asks no consumer."""
+    return getattr(args, "ask", None)
+
+
+def _select(args: argparse.Namespace, words: list[str], targets: list[str]) -> RuleSet:
+    known, recipes = load_set(args, quiet=True), recipes_of(target_names(args))
+    concerned = recipes_of(targets_with_recipe()) if EVERY_TARGET in target_names(args) else recipes
+    unwanted = [code for recipe in recipes for code in recipe.ignore]
+    unwanted += [code for recipe in concerned for code in recipe.only_asked if not _ask(args)]
+    ignore = [*codes(args.ignore), *(code for code in unwanted if known.get(code) is not None)]  # --rules may lack them
+    return choose(args, known, [*codes(args.select), *words], ignore, targets)
 
 
 def unasked(recipe: Recipe) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -135,10 +135,13 @@ def _words(texts: Sequence[str]) -> list[str]:
 # Parts of a configuration about some models only: settings by path, and nodes that rules leave alone.
 
 
-def vary(work: Work, jobs: Sequence[Job], args: argparse.Namespace) -> tuple[Work, list[Job]]:
+def vary(
+    work: Work, jobs: Sequence[Job], args: argparse.Namespace, rules_of: Callable[[argparse.Namespace, RuleSet], RuleSet]
+) -> tuple[Work, list[Job]]:
     """The work with a variant for each set of tables that applies to a model, and the jobs with the numbers of their variants.
 
-    Later tables have priority over earlier ones, and the command line has priority over all tables.
+    Later tables have priority over earlier ones, and the command line has priority over all tables. `rules_of` returns the
+    rules that run, of the options and the rules that they select.
 
     Raises:
         RewriterError: a table names a code or a parameter that does not exist, or a source file that cannot be read.
@@ -154,37 +157,35 @@ def vary(work: Work, jobs: Sequence[Job], args: argparse.Namespace) -> tuple[Wor
         result.append(replace(job, variant=numbers.setdefault((tables, suppress), len(numbers))))
     variants = []
     for tables, suppress in numbers:
-        variant = _variant(work, args, found, tables)
+        variant = _variant(work, _with_tables(args, found, tables), rules_of) if any(tables) else work
         variants.append(replace(variant, rewriting=replace(variant.rewriting, suppress=suppress)))
     return replace(work, variants=tuple(variants)), result
 
 
-def _variant(work: Work, args: argparse.Namespace, configuration: Configuration, tables: tuple[bool, ...]) -> Work:
-    values = {
-        name: (getattr(args, name.replace("-", "_")), "") for name in ("select", "ignore", "set", "source", "constant-inputs")
-    }
-    for table, holds in zip(configuration.per_path, tables, strict=True):
-        for name, value in table.settings.items() if holds else ():
+def _with_tables(args: argparse.Namespace, configuration: Configuration, tables: tuple[bool, ...]) -> argparse.Namespace:
+    """The options with the settings of the tables that apply."""
+    found = argparse.Namespace(**{**vars(args), "origins": dict(args.origins)})
+    written = configuration.values.get("set")
+    typed = args.set[0 if written is None else len(written.value) :] if args.origins["set"].endswith("--set") else []
+    for table, applies in zip(configuration.per_path, tables, strict=True):
+        for name, setting in table.settings.items() if applies else ():
             if name == "set":
-                values[name] = [*values[name][0], *value.value], value.origin
+                found.set, found.origins[name] = [*found.set, *setting.value, *typed], setting.origin
             elif not args.origins[name].startswith("--"):
-                values[name] = value.value, value.origin
-    if not any(origin for _, origin in values.values()):
-        return work
-    origins = ", ".join(dict.fromkeys(origin for _, origin in values.values() if origin))
-    try:
-        typed = [line for line in args.set if args.origins["set"].endswith("--set")]
-        known = load(args.rules, quiet=True).with_settings([*values["set"][0], *typed])
-        chosen, ignored = codes(values["select"][0]), codes(values["ignore"][0])
-        rules = known.select(chosen, ignored, target_names(args), guess=args.guess, files=wanted_files(args, known))
-        source = values["source"][0]
-        if source not in ("auto", "none") and source != args.source:
-            from rewriter.trust.source.find import load_source
+                setattr(found, name.replace("-", "_"), setting.value)
+                found.origins[name] = setting.origin
+    return found
 
-            load_source(source)
-    except RewriterError as error:
-        raise RewriterError(f"{origins}: {error}") from None
-    reading = replace(work.reading, source=source, constant_inputs=values["constant-inputs"][0])
+
+def _variant(work: Work, args: argparse.Namespace, rules_of: Callable[[argparse.Namespace, RuleSet], RuleSet]) -> Work:
+    known = load_set(args, quiet=True)
+    rules = rules_of(args, choose(args, known, codes(args.select), codes(args.ignore), target_names(args)))
+    if args.source != work.reading.source and args.source not in ("auto", "none"):
+        from rewriter.trust.source.find import load_source
+
+        with _set_in(args, "source"):
+            load_source(args.source)
+    reading = replace(work.reading, source=args.source, constant_inputs=args.constant_inputs)
     return replace(work, rewriting=replace(work.rewriting, rules=rules), reading=reading)
 
 

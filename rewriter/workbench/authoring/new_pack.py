@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from rewriter import __version__
 from rewriter.core.errors import RewriterError, reason
 from rewriter.core.language.rule_files import find_rule_files
 from rewriter.core.onnxfile.files import write_file
@@ -91,7 +90,6 @@ def _words(pack: NewPack) -> Mapping[str, str]:
         "package": pack.package,
         "rules": pack.rules,
         "next_code": f"{pack.code.removesuffix('001')}002",
-        "version": ".".join(__version__.split(".")[:2]),
     }
 
 
@@ -128,10 +126,10 @@ version = "0.1.0"
 description = "Rewrite rules for ONNX models: pack {name}"
 readme = "README.md"
 requires-python = ">=3.10"
-dependencies = ["rewriter>={version}"]
+dependencies = []  # rules are text; install rewriter from a clone of its repository
 
 [project.optional-dependencies]
-test = ["onnx-rewriter[verify]>={version}", "pytest>=8"]
+test = ["pytest>=8"]
 
 [project.entry-points."rewriter.rules"]
 {name} = "{package}.rules"
@@ -167,6 +165,10 @@ The rules are in `{rules}`, one a file. To work on them:
     rewriter verify {rules} --update-lock
     python -m pytest
 
+CI installs rewriter, which is not on PyPI, from a wheel in `tools/`. To build it:
+
+    pip wheel --no-deps -w tools path/to/a/clone/of/rewriter
+
 `verified.lock.json` records the verdicts of `verify`, so that `verify` runs only changed rules again.
 """,
     "tests/test_rules.py": '''\
@@ -200,6 +202,7 @@ jobs:
       - uses: actions/setup-python@v5
         with:
           python-version: "3.12"
+      - run: pip install "$(ls tools/onnx_rewriter-*.whl)[verify]"
       - run: pip install -e ".[test]"
       - run: python -m pytest
       - run: rewriter verify {rules} --no-lock

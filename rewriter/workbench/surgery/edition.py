@@ -106,6 +106,6 @@ def _agreement(source: Opened, done: Editing, result: Candidate, most: int) -> A
     if found.ran and not found.difference:
         try:
             return Agreement(True, batch_difference(before, result) or "")
-        except RewriterError:
-            pass  # the inputs do not work for both halves
+        except RewriterError as error:
+            return Agreement(False, reason=str(error))
     return found
