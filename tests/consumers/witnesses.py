@@ -475,6 +475,7 @@ WITNESSES = (
         for consumer in (("mnn", "MNN 3.6.1"), ("opencv", "OpenCV 5.0.0"))
     ),
     Witness("TGT189", "onnx2torch", "onnx2torch 1.5.15", COLUMN),
+    Witness("TGT190", "onnx2torch", "onnx2torch 1.5.15", "the attribute is absent"),
     *(Witness("TGT189", "opencv", f"OpenCV {release}", COLUMN) for release in ("4.5.1", "4.6.0", "4.8.1")),
     Witness("TGT183", "opencv", "OpenCV 5.0.0", "a comparison"),
     Witness("TGT183", "tract", "tract 0.23.9", "a comparison"),
