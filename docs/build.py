@@ -170,8 +170,10 @@ def catalogue(groups: dict[str, list[dict[str, object]]], rules: Sequence[Rule])
     parts = [
         "# Known defects of exporters",
         f"Use this page to find out whether a defect that you know is repaired. It lists {len(entries)} defects from issue "
-        f"threads, by exporter. {covered} of them have rules. `rewriter rule CODE` prints a rule. If you have an error message,"
-        " [search for the message](symptoms.md) instead. [Open defects](open.md) has more defects without a rule.",
+        f"threads, by exporter. {covered} of them have rules. `fix` does not run all of these rules by default: some run with "
+        "`--target`, some in `rewriter optimize`, and some only if you select them. `rewriter rule CODE` prints a rule, and "
+        "how it runs. If you have an error message, [search for the message](symptoms.md) instead. [Open defects](open.md) "
+        "has more defects without a rule.",
         "\n".join(["| no rule, because | defects |", "|---|---|", *counted]),
         "Groups: " + ", ".join(f"[{name}](#{name})" for name in groups) + ".",
     ]

@@ -235,6 +235,8 @@ def main() -> int:
     parser.add_argument("pages", nargs="*", help="names of pages, as tutorial.md (default: all whose commands run)")
     parser.add_argument("--check", action="store_true", help="write nothing")
     args = parser.parse_args()
+    for page in set(args.pages) - NETS.keys():
+        parser.error(f"the commands of {page} do not run")
     webbrowser.open = lambda *_, **__: True  # type: ignore[assignment]
     code = 0
     for page in args.pages or NETS:

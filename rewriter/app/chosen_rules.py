@@ -19,9 +19,19 @@ StrPath = os.PathLike[str] | str
 Rules = RuleSet | StrPath | Sequence[StrPath] | None
 
 
-def chosen_rules(rules: Rules, select: Texts, ignore: Texts, target: Texts, *, guess: bool = False, level: str = "") -> RuleSet:
+def chosen_rules(
+    rules: Rules,
+    select: Texts,
+    ignore: Texts,
+    target: Texts,
+    *,
+    guess: bool = False,
+    level: str = "",
+    recipe: bool = False,
+) -> RuleSet:
     """The rules that the arguments of a function name. A rule set that is already a selection is kept unless they name rules.
     Without `select`, the rules of `level` run, and, as on the command line, the rules of rule files that are named by path.
+    Rules that the recipes of the targets leave out do not run then, and with `recipe` those of a safe step `optimize` do.
 
     Raises:
         RewriterError: a path or a name matches no rule, or a rule file is wrong.
@@ -31,6 +41,11 @@ def chosen_rules(rules: Rules, select: Texts, ignore: Texts, target: Texts, *, g
     if known.selected and not (wanted or ignored or targets or guess or level):
         return known
     files = files_at([] if wanted else _paths(rules), (rule.path for rule in known))
+    if targets and not wanted:
+        from rewriter.trust.consumers.target_recipes import is_optimized, left_out
+
+        ignored = [*ignored, *left_out(targets, known)]
+        wanted = ["DEFAULT", "OPTIMIZE"] if recipe and is_optimized(targets) else wanted
     return known.select(wanted or _words(level), ignored, targets, guess=guess, files=files)
 
 

@@ -49,6 +49,17 @@ def test_filled_in_it_fires(tmp_path: Path) -> None:
     assert not result.ok  # the rewrite makes what the pattern finds, so it has to be filled in as well
 
 
+def test_its_hint_on_the_first_test_holds(call: Call, tmp_path: Path) -> None:
+    text = new_rule(load(GAMMA), "MY001", "bn0", rules=load_rules([]), runtime=False).text
+    assert "remove `unchanged`, and write `~~~ becomes ~~~` before the last `~~~`" in text
+    head, mark, rest = text.partition(" unchanged ~~~\n")
+    model, end, rest = rest.partition("\n~~~\n")
+    path = tmp_path / "MY001.rules"
+    path.write_text(f"{head} ~~~\n{model}\n~~~ becomes ~~~\n~~~\n{rest}".replace("where false", ""))
+    assert mark and end and "MY001" in call("test", path, "--bless").err + call("test", path).out
+    assert load_rules([path]).get("MY001")
+
+
 def test_weights_are_small_and_bodies_are_looked_into(tmp_path: Path) -> None:
     weights = ", ".join(["1"] * 64 * 64)
     model = Model.from_proto(

@@ -255,6 +255,9 @@ GROUPS_OF_ROWS = """
 COLUMN = """
   <ir_version: 8, opset_import: ["": 13]>
   g (float[2,3] x) => (float[6,1] y) { r = Relu(x)  y = Flatten<axis=2>(r) }"""
+LOWEST = """
+  <ir_version: 8, opset_import: ["": 13]>
+  g (float[4] x) => (float[4] y) <double d = {0.5}> { l = Cast<to=1>(d)  y = Clip(x, l) }"""
 RAW_CLASSES = CLASSES.replace("SOFTMAX", "NONE")
 SPATIAL = {"TGT176": "Mul", "TGT177": "Add", "TGT178": "Div", "TGT179": "Sub"}
 
@@ -474,6 +477,9 @@ WITNESSES = (
         for code in ("TGT186", "TGT187")
         for consumer in (("mnn", "MNN 3.6.1"), ("opencv", "OpenCV 5.0.0"))
     ),
+    Witness("TGT034", "onnx2torch", "onnx2torch 1.5.15", LOWEST),
+    Witness("TGT035", "onnx2torch", "onnx2torch 1.5.15", "an upper bound"),
+    Witness("TGT036", "onnx2torch", "onnx2torch 1.5.15", "a bound from outside"),
     Witness("TGT189", "onnx2torch", "onnx2torch 1.5.15", COLUMN),
     Witness("TGT190", "onnx2torch", "onnx2torch 1.5.15", "the attribute is absent"),
     *(Witness("TGT189", "opencv", f"OpenCV {release}", COLUMN) for release in ("4.5.1", "4.6.0", "4.8.1")),

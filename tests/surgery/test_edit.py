@@ -198,7 +198,7 @@ def test_texts_go_wherever_they_are(call: Call, tmp_path: Path) -> None:
         (["--drop", "act", "--with-children"], "--add-output"),
         (["--insert-after", "a=Relu(("], "no operator"),
         (["--insert-after", "a=NoSuchOperator"], "rejects the result"),
-        (["--replace", "Gemm=MatMul"], "there is no node 'Gemm'"),
+        (["--replace", "Gemm=MatMul"], "there is no node or operator 'Gemm'"),
         (["--rename", "zzz=b"], "`rewriter show MODEL --nodes` lists them"),
         (["--set", "flat.axis=x"], "'axis' is an integer, but 'x' is not"),
         (["--set", "conv.pads=abc"], "'pads' is a list of integers, but 'abc' is not"),
@@ -244,6 +244,13 @@ def test_a_batch_that_is_mixed_is_refused(call: Call, tmp_path: Path) -> None:
     )
     done = call("edit", net, "--batch", "N", "-o", tmp_path / "o.onnx")
     assert done.code == 2 and "with twice the batch" in done.err and not (tmp_path / "o.onnx").exists()
+
+
+def test_a_node_of_a_body_is_not_replaced_by_name(call: Call, tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[4] x, bool c) => (float[4] y) {
+      y = If(c) <then_branch = t () => (float[4] a) { [inner] a = Relu(x) }, else_branch = e () => (float[4] b) { b = Neg(x) }> }"""
+    done = call("edit", texts.written(tmp_path, text), "--replace", "inner=Abs", "--dry-run")
+    assert done.code == 2 and "'inner' is inside of If.then_branch; only the main graph" in done.err
 
 
 def test_a_batch_of_random_numbers_is_not_called_the_same(call: Call, tmp_path: Path) -> None:

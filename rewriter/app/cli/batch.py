@@ -484,18 +484,13 @@ def _name_files(outcome: Outcome, args: argparse.Namespace) -> None:
         outcome.output = name
 
 
-def _has_consumers(command: Command, args: argparse.Namespace) -> bool:
-    asked = getattr(args, "ask", None) or getattr(args, "consumer_env", None)
-    return command != "optimize" and bool(asked or args.target)
-
-
 def _rules_of(command: Command, args: argparse.Namespace, chosen: RuleSet) -> RuleSet:
-    """The rules that run, of the options and the rules that they select."""
-    if not _has_consumers(command, args):
+    """The rules that run, of the options and the rules that they choose."""
+    if not args.target:
         return chosen
-    from rewriter.app.cli.consumers import repair_rules
+    from rewriter.app.cli.consumers import rules_for_targets
 
-    return repair_rules(args, chosen)
+    return rules_for_targets(command, args, chosen)
 
 
 def make_work(command: Command, args: argparse.Namespace) -> Work:
@@ -509,7 +504,7 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
     if getattr(args, "max_firings", None) is not None:
         limits = replace(limits, firings=args.max_firings)
     asking = None
-    if _has_consumers(command, args):
+    if command != "optimize" and (args.target or getattr(args, "ask", None) or getattr(args, "consumer_env", None)):
         from rewriter.app.cli.consumers import Asking
 
         asking = Asking(args)

@@ -6,14 +6,15 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from rewriter.app.batch.outcome_records import Command
 from rewriter.app.batch.work import Planned
 from rewriter.app.cli.output import print_message
 from rewriter.app.cli.settings import choose, codes, load_set, target_names
 from rewriter.app.style import clean
 from rewriter.core.errors import RewriterError
-from rewriter.core.language.rules import EVERY_TARGET, RuleSet, targets_with_recipe
+from rewriter.core.language.rules import RuleSet, targets_with_recipe
 from rewriter.trust.consumers.consumer_verdict import Consumer
-from rewriter.trust.consumers.target_recipes import Recipe, recipes_of
+from rewriter.trust.consumers.target_recipes import Recipe, is_optimized, left_out, recipes_of
 
 
 class Asking:
@@ -54,31 +55,27 @@ class Asking:
                 yield Planned(action, _select(args, words[action], self._targets) if action in words else None)
 
 
-def repair_rules(args: argparse.Namespace, chosen: RuleSet) -> RuleSet:
-    """The rules of a repair, of those that the options choose and of the recipes of the targets.
+def rules_for_targets(command: Command, args: argparse.Namespace, chosen: RuleSet) -> RuleSet:
+    """The rules that run: those that the options choose, as the recipes of the targets say.
 
     With --ask, rules of the targets are left out: consumers decide whether they are needed.
     """
     ask, targets = _ask(args), target_names(args)
     if ask is True:
         return _select(args, [], [])
-    safe = {step.action for recipe in recipes_of(targets) for step in recipe.steps if step.is_safe}
-    if "optimize" in safe and ask is False and not args.select:
-        return _select(args, ["DEFAULT", "OPTIMIZE"], targets)
-    return _select(args, [], targets) if EVERY_TARGET in targets and not args.select else chosen
+    if not targets or (args.select and args.origins["select"] != "--level"):
+        return chosen
+    return _select(args, ["DEFAULT", "OPTIMIZE"] if command == "fix" and is_optimized(targets) else [], targets)
 
 
 def _ask(args: argparse.Namespace) -> Any:
-    """`--ask`: of `fix` a truth value, of `check` names; None of a plan, which asks no consumer."""
+    """`--ask`: of `fix` a truth value, of `check` names; None of commands that ask no consumer."""
     return getattr(args, "ask", None)
 
 
 def _select(args: argparse.Namespace, words: list[str], targets: list[str]) -> RuleSet:
-    known, recipes = load_set(args, quiet=True), recipes_of(target_names(args))
-    concerned = recipes_of(targets_with_recipe()) if EVERY_TARGET in target_names(args) else recipes
-    unwanted = [code for recipe in recipes for code in recipe.ignore]
-    unwanted += [code for recipe in concerned for code in recipe.only_asked if not _ask(args)]
-    ignore = [*codes(args.ignore), *(code for code in unwanted if known.get(code) is not None)]  # --rules may lack them
+    known = load_set(args, quiet=True)
+    ignore = [*codes(args.ignore), *left_out(target_names(args), known, asked=bool(_ask(args)))]
     return choose(args, known, [*codes(args.select), *words], ignore, targets)
 
 

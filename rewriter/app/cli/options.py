@@ -576,13 +576,13 @@ LONG = 600.0
 """Default seconds of commands that do one thing."""
 
 
-def result(output: str = "", stamp: bool = True) -> tuple[Element, ...]:
-    """The options for the result of a command that cuts, joins or edits models."""
+def result(output: str = "", *, stamp: bool = True, diff: bool = True) -> tuple[Element, ...]:
+    """The options for the result of a command that cuts, joins or edits models; `diff` if it is one model."""
     options: tuple[Element, ...] = (
         like("output", help=output) if output else "output",
         "force",
         "dry-run",
-        "diff",
+        *(("diff",) if diff else ()),
         with_words(
             "runtime",
             what="loads the result, and runs small models before and after; yes: also models up to 1 GiB; auto: if it is "

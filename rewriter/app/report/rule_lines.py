@@ -105,11 +105,14 @@ def facts(rule: Rule) -> Iterator[tuple[str, str]]:
 
 
 def when_asked(rule: Rule) -> str:
-    """The option that runs a rule that does not run by default."""
+    """The command or option that runs a rule that does not run by default."""
     if rule.guess:
-        return f"with --guess, or when selected: --select DEFAULT,{rule.code}"
-    by_target = f"with --target {rule.targets[0]}, or " if rule.header.on_target else ""
-    return f"{by_target}when selected: --select DEFAULT,{rule.code}"
+        first = "with --guess, or "
+    elif rule.header.on_target:
+        first = f"with --target {rule.targets[0]}, or "
+    else:
+        first = "by `rewriter optimize`, or " if rule.optimizes else ""
+    return f"{first}when selected: --select DEFAULT,{rule.code}"
 
 
 def runs(rule: Rule) -> str:

@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from rewriter.core.errors import RewriterError
-from rewriter.core.language.rules import EVERY_TARGET
+from rewriter.core.language.rules import EVERY_TARGET, RuleSet, targets_with_recipe
 from rewriter.core.record import record
 from rewriter.core.resources import resource
 
@@ -86,6 +86,27 @@ def recipe_of(target: str) -> Recipe:
 def recipes_of(targets: Iterable[str]) -> list[Recipe]:
     """The recipes of these targets. `all` has none: steps for one consumer may harm a model for another."""
     return [recipe_of(target) for target in targets if target.replace("-", "").isalnum() and target != EVERY_TARGET]
+
+
+def is_optimized(targets: Iterable[str]) -> bool:
+    """Whether a repair for some targets also optimizes: for one of them, that is a safe step."""
+    return any(step.is_safe and step.action == "optimize" for recipe in recipes_of(targets) for step in recipe.steps)
+
+
+def left_out(targets: Sequence[str], known: RuleSet, *, asked: bool = False) -> list[str]:
+    """Codes of the known rules that the recipes of some targets leave out.
+
+    Args:
+        targets: the targets of a call.
+        known: the rules that are loaded.
+        asked: whether the consumers are asked, and so judge the rules that help in some of their versions only.
+    """
+    recipes = recipes_of(targets)
+    codes = [code for recipe in recipes for code in recipe.ignore]
+    if not asked:
+        concerned = recipes_of(targets_with_recipe()) if EVERY_TARGET in targets else recipes
+        codes += [code for recipe in concerned for code in recipe.only_asked]
+    return [code for code in codes if known.get(code) is not None]
 
 
 # Advice on error messages of consumers that no rule alone repairs: `targets/messages.toml`.

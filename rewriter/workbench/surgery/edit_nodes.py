@@ -268,8 +268,10 @@ def replace(editing: Editing, text: str) -> None:
     else:
         domain, _, op = old.rpartition(".")
         nodes = [n for n in editing.index.all_nodes() if n.op == op and (not domain or n.domain == domain)]
-    if not nodes or not re.fullmatch(r"[\w.]+", new):
-        raise RewriterError(f"there is no node {old!r} and none of this operator" if not nodes else f"{new!r} is no operator")
+    if not nodes:
+        raise editing.parts.missing(old, "node or operator", editing.parts.nodes)
+    if not re.fullmatch(r"[\w.]+", new):
+        raise RewriterError(f"{new!r} is no operator")
     domain, _, op = new.rpartition(".")
     for node in nodes:
         editing.edits.set_op(node, op, domain)

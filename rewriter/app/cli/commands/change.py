@@ -232,7 +232,7 @@ def reduce(args: argparse.Namespace) -> int:
     """Removes nodes, outputs, weights and declarations, and shrinks dimensions, as long as the model still shows what --keep
     names. Tools that load the model also load the result. Without --keep all nodes stay. Only weights shrink and texts are
     removed, as long as the same rules fire at the same nodes and the same tools reject the model. Use this to share a model
-    without its weights.
+    without its large weights. Small weights, and the elements that are left of large ones, may keep their values.
     """
     from rewriter.app.cli.settings import load
     from rewriter.trust.source.find import source_of
@@ -337,7 +337,7 @@ def merge(args: argparse.Namespace) -> int:
         Group("cuts", (OneOf(("at", "rule", "every", "max-size"), is_required=True),)),
         like("type", help="the type of a tensor between the parts, if it is unknown"),
         *RULE_PATHS,
-        *result("the results; {} is the number of a part, for example part{}.onnx"),
+        *result("the results; {} is the number of a part, for example part{}.onnx", diff=False),
     ),
 )
 def split(args: argparse.Namespace) -> int:
@@ -349,8 +349,6 @@ def split(args: argparse.Namespace) -> int:
     from rewriter.app.report.printout import Printout
     from rewriter.workbench.surgery import split as cut
 
-    if args.diff:
-        raise RewriterError("--diff compares one result with its input; a split has several")
     if is_remote(args.output):
         raise RewriterError("a split writes several files; -o names them, as part{}.onnx")
     source = opened(args.model)
