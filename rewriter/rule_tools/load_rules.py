@@ -339,9 +339,11 @@ def _parsed(
 
 def called_defines(rule: Rule) -> list[Define]:
     """The defines that the text of a rule calls, directly or through others, in the order in which they are written."""
-    from rewriter.core.language.parse import parse
+    own: tuple[Define, ...] = ()
+    if "define" in rule.source.text:  # the parser takes longer to import than all else that prints a rule
+        from rewriter.core.language.parse import parse
 
-    own = parse(rule.source.text, rule.path, as_written=True)[0].defines
+        own = parse(rule.source.text, rule.path, as_written=True)[0].defines
     known = {**SharedDefines().of(rule.path), **{define.name: define for define in own}}
     called, texts = set[str](), [rule.text]
     while texts:
