@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewriter import __version__
+from rewriter.core.errors import RewriterError
 from rewriter.core.graph.attributes import HISTORY
 from rewriter.core.graph.model import Model
 from rewriter.core.language.rule_files import is_shipped
@@ -273,8 +274,11 @@ def stamp(
         static: inputs that got fixed shapes before, which is also reason enough.
         full: the record keeps the data that `rewriter undo` needs, if that is not too much.
     Raises:
-        RewriterError: the file that the model was read from was changed meanwhile, or cannot be read.
+        RewriterError: the file that the model was read from was changed meanwhile or cannot be read, or an argument has
+            another type.
     """
+    if not (isinstance(model, Model) and isinstance(log, Log) and isinstance(rules, RuleSet)):
+        raise RewriterError("stamp takes a rewriter.Model, the log of a run on its graph, and the RuleSet that ran")
     if not (log.changed or tidy or static):
         return
     try:

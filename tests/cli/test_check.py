@@ -40,6 +40,8 @@ def test_a_finding_is_one_message_with_its_change_and_nothing_is_written(call: C
     fixed = str(GEMM).removesuffix(".onnx") + ".fixed.onnx"
     assert done.err.endswith(f"\nnext: rewriter fix {GEMM} --select MX001 -o {fixed}\n")
     assert done.err.startswith("1 model: 1 with findings; 1 finding by 1 rule; ")
+    bare = call("check", GEMM, "--no-config", "--runtime", "no")
+    assert bare.err.endswith(f"\nnext: rewriter fix {GEMM} --no-config -o {fixed}\n")
     assert sorted(MODELS.iterdir()) == before
 
 

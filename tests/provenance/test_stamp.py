@@ -11,6 +11,7 @@ import onnx
 import pytest
 
 import rewriter
+from rewriter.core.errors import RewriterError
 from rewriter.core.graph.model import load
 from rewriter.core.onnxfile import model_file
 from rewriter.trust.stamp import history
@@ -181,6 +182,10 @@ def test_from_python_only_when_asked(tmp_path: Path) -> None:
     model.save(tmp_path / "stamped.onnx")
     (run,) = history(load(tmp_path / "stamped.onnx").metadata)
     assert (run.asked, list(run.rules)) == (("MX061",), ["MX061"])
+    wrong: list[tuple[object, ...]] = [(str(POOL), log, rules), (model, 3, rules), (model, log, 3)]
+    for arguments in wrong:
+        with pytest.raises(RewriterError, match=r"stamp takes a rewriter\.Model, the log of a run"):
+            rewriter.stamp(*arguments)  # type: ignore[arg-type]
 
 
 def test_a_record_is_no_difference(call: Call, tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def fix(
         limits: bounds of the run, for example its time.
         keep_partial: if `limits.seconds` end the run, keep the rewrites so far instead of raising an error.
         runtime: whether ONNX Runtime, if it is installed, loads the model and the result. "auto": models up to 256 MiB, and
-            results that changed; "yes": up to 1 GiB; "no": never.
+            results that changed; "yes": up to 1 GiB; "no": only to check results with rewrites.
 
     Raises:
         RewriterError: the model, the rules, the source file or the inputs cannot be read, or the result cannot be written.

@@ -255,7 +255,9 @@ def fix_command(args: argparse.Namespace, select: str = "", consumers: Collectio
 
 
 def _typed(args: argparse.Namespace, options: Iterable[str]) -> Iterator[str]:
-    """Those of some options that were typed, as they are typed again."""
+    """Those of some options that were typed, as they are typed again, and the choice of the configuration."""
+    if args.no_config or args.config is not None:
+        yield "--no-config" if args.no_config else f"--config {quote(clean(args.config))}"
     for option in options:
         value = getattr(args, option.replace("-", "_"))
         if option == "rules" and args.extend:

@@ -556,8 +556,8 @@ RESULTS: tuple[Element, ...] = (
     "verify",
     with_words(
         "runtime",
-        what="loads the results, and lists those that it still rejects. auto: if it is installed, for models that change, and "
-        "for others up to 256 MiB",
+        what="loads the models, and lists those that it still rejects. auto: if it is installed, up to 256 MiB. no: results "
+        "with rewrites are checked with it all the same",
     ),
     like(
         "inputs",

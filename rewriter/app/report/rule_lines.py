@@ -109,7 +109,7 @@ def when_asked(rule: Rule) -> str:
     if rule.guess:
         first = "with --guess, or "
     elif rule.header.on_target:
-        first = f"with --target {rule.targets[0]}, or "
+        first = f"with --target {' or '.join(rule.targets)}, or "
     else:
         first = "by `rewriter optimize`, or " if rule.optimizes else ""
     return f"{first}when selected: --select DEFAULT,{rule.code}"

@@ -151,7 +151,7 @@ testpaths = ["tests"]
 
 Rules for rewriter, as a package:
 
-    pip install {distribution}
+    pip install ./{distribution}
     rewriter fix net.onnx -o fixed.onnx --extend pack:{name}
 
 To run them in each call, write `extend = ["pack:{name}"]` into `rewriter.toml`. They run in addition to the shipped rules.

@@ -176,10 +176,10 @@ WHOLE = 2000
     ),
 )
 def picture(args: argparse.Namespace) -> int:
-    """Draws a part of a model. --firing draws the nodes around a firing, before and after it; N counts the firings that
-    `rewriter check` lists. --around draws the nodes around one node. Without either, the whole model is drawn if it has at most
-    2,000 nodes; use `view` for larger models. The ending of the file selects the format: .svg, .dot (Graphviz) or .mmd
-    (Mermaid).
+    """Draws a part of a model. --firing draws the nodes around a firing, before and after it; N is its number in a report, as
+    `check --report found.csv` writes it. --around draws the nodes around one node. Without either, the whole model is drawn if
+    it has at most 2,000 nodes; use `view` for larger models. The ending of the file selects the format: .svg, .dot (Graphviz)
+    or .mmd (Mermaid).
     """
     from rewriter.app.cli.batch import firings_of
     from rewriter.app.findings import ENDINGS, picture_of_firing, picture_of_part
