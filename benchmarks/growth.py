@@ -189,7 +189,8 @@ ALIKE, FEW = 0.1, 0.05
 """By what part tries for each node may differ; and by how many, for shapes in which next to nothing is tried."""
 
 
-SHADOWED = ["GEN037"]  # what it does, OPT040 does first
+SHADOWED = ["GEN031", "GEN035", "GEN037", "OPT035", "OPT038"]
+"""In the models of their tests, OPT086, OPT078, OPT040, OPT103 and OPT102 do first what these rules do."""
 
 
 def count_tries(sizes: list[int], shapes: list[str]) -> int:
