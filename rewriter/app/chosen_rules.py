@@ -27,11 +27,11 @@ def chosen_rules(
     *,
     guess: bool = False,
     level: str = "",
-    recipe: bool = False,
+    is_repair: bool = False,
 ) -> RuleSet:
     """The rules that the arguments of a function name. A rule set that is already a selection is kept unless they name rules.
     Without `select`, the rules of `level` run, and, as on the command line, the rules of rule files that are named by path.
-    Rules that the recipes of the targets leave out do not run then, and with `recipe` those of a safe step `optimize` do.
+    The recipes of the targets leave rules out then, and an `is_repair` also optimizes if that is a safe step of a recipe.
 
     Raises:
         RewriterError: a path or a name matches no rule, or a rule file is wrong.
@@ -42,10 +42,10 @@ def chosen_rules(
         return known
     files = files_at([] if wanted else _paths(rules), (rule.path for rule in known))
     if targets and not wanted:
-        from rewriter.trust.consumers.target_recipes import is_optimized, left_out
+        from rewriter.trust.consumers.target_recipes import left_out, repair_words
 
         ignored = [*ignored, *left_out(targets, known)]
-        wanted = ["DEFAULT", "OPTIMIZE"] if recipe and is_optimized(targets) else wanted
+        wanted = list(repair_words(targets)) if is_repair else []
     return known.select(wanted or _words(level), ignored, targets, guess=guess, files=files)
 
 

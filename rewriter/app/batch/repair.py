@@ -191,7 +191,7 @@ def fix(
     if inputs is not None and not verify:
         raise RewriterError("`inputs` needs `verify`; pass both")
     _check_words(runtime, constant_inputs)
-    chosen = chosen_rules(rules, select, ignore, target, guess=guess, recipe=True)
+    chosen = chosen_rules(rules, select, ignore, target, guess=guess, is_repair=True)
     checking = Checking(
         runtime=runtime if installed() else "no",
         before=True,

@@ -240,8 +240,9 @@ def fix_command(args: argparse.Namespace, select: str = "", consumers: Collectio
         consumers: the consumers that do not accept the models.
     """
     paths, name = args.paths, clean(args.paths[0]) if args.paths else ""
-    replaced = {*(("select", "ignore", "guess") if select else ()), *(("target",) if consumers else ())}
-    options = [*(["--select", select] if select else []), *_typed(args, [o for o in OPTIONS_OF_FINDINGS if o not in replaced])]
+    replaced = ("select", "ignore", "guess") if select else ("target",) if consumers else ()
+    wanted = [option for option in OPTIONS_OF_FINDINGS if option not in replaced]
+    options = [*(["--select", select] if select else []), *_typed(args, wanted)]
     if consumers:
         options += [f"--target {quote(','.join(sorted(consumers)))} --ask"]
         options += [f"--consumer-env {quote(clean(folder))}" for folder in args.consumer_env]
@@ -487,7 +488,7 @@ def _name_files(outcome: Outcome, args: argparse.Namespace) -> None:
 
 
 def _rules_of(command: Command, args: argparse.Namespace, chosen: RuleSet) -> RuleSet:
-    """The rules that run, of the options and the rules that they choose."""
+    """The rules that run: those that the options choose, changed by the recipes of the targets."""
     if not args.target:
         return chosen
     from rewriter.app.cli.consumers import rules_for_targets
@@ -506,7 +507,7 @@ def make_work(command: Command, args: argparse.Namespace) -> Work:
     if getattr(args, "max_firings", None) is not None:
         limits = replace(limits, firings=args.max_firings)
     asking = None
-    if command != "optimize" and (args.target or getattr(args, "ask", None) or getattr(args, "consumer_env", None)):
+    if command != "optimize" and (getattr(args, "ask", None) or args.target or getattr(args, "consumer_env", None)):
         from rewriter.app.cli.consumers import Asking
 
         asking = Asking(args)

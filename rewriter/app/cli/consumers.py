@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rewriter.app.batch.outcome_records import Command
@@ -14,7 +14,7 @@ from rewriter.app.style import clean
 from rewriter.core.errors import RewriterError
 from rewriter.core.language.rules import RuleSet, targets_with_recipe
 from rewriter.trust.consumers.consumer_verdict import Consumer
-from rewriter.trust.consumers.target_recipes import Recipe, is_optimized, left_out, recipes_of
+from rewriter.trust.consumers.target_recipes import OPTIMIZED, Recipe, left_out, recipes_of, repair_words
 
 
 class Asking:
@@ -49,23 +49,23 @@ class Asking:
         return found
 
     def _planned(self, args: argparse.Namespace) -> Iterator[Planned]:
-        words: dict[str, list[str]] = {"rules": [], "optimize": ["DEFAULT", "OPTIMIZE"]}
+        words = {"rules": (), "optimize": OPTIMIZED}
         for action in dict.fromkeys(step.action for recipe in self._recipes for step in recipe.steps):
             if action != "static":
                 yield Planned(action, _select(args, words[action], self._targets) if action in words else None)
 
 
 def rules_for_targets(command: Command, args: argparse.Namespace, chosen: RuleSet) -> RuleSet:
-    """The rules that run: those that the options choose, as the recipes of the targets say.
+    """The rules that run: those that the options choose, changed by the recipes of the targets.
 
     With --ask, rules of the targets are left out: consumers decide whether they are needed.
     """
     ask, targets = _ask(args), target_names(args)
     if ask is True:
-        return _select(args, [], [])
+        return _select(args, (), [])
     if not targets or (args.select and args.origins["select"] != "--level"):
         return chosen
-    return _select(args, ["DEFAULT", "OPTIMIZE"] if command == "fix" and is_optimized(targets) else [], targets)
+    return _select(args, repair_words(targets) if command == "fix" else (), targets)
 
 
 def _ask(args: argparse.Namespace) -> Any:
@@ -73,7 +73,7 @@ def _ask(args: argparse.Namespace) -> Any:
     return getattr(args, "ask", None)
 
 
-def _select(args: argparse.Namespace, words: list[str], targets: list[str]) -> RuleSet:
+def _select(args: argparse.Namespace, words: Iterable[str], targets: list[str]) -> RuleSet:
     known = load_set(args, quiet=True)
     ignore = [*codes(args.ignore), *left_out(target_names(args), known, asked=bool(_ask(args)))]
     return choose(args, known, [*codes(args.select), *words], ignore, targets)

@@ -140,8 +140,8 @@ def vary(
 ) -> tuple[Work, list[Job]]:
     """The work with a variant for each set of tables that applies to a model, and the jobs with the numbers of their variants.
 
-    Later tables have priority over earlier ones, and the command line has priority over all tables. `rules_of` returns the
-    rules that run, of the options and the rules that they select.
+    Later tables have priority over earlier ones, and the command line has priority over all tables. `rules_of` changes the
+    rules that options choose by the recipes of their targets.
 
     Raises:
         RewriterError: a table names a code or a parameter that does not exist, or a source file that cannot be read.

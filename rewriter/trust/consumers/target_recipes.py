@@ -88,9 +88,14 @@ def recipes_of(targets: Iterable[str]) -> list[Recipe]:
     return [recipe_of(target) for target in targets if target.replace("-", "").isalnum() and target != EVERY_TARGET]
 
 
-def is_optimized(targets: Iterable[str]) -> bool:
-    """Whether a repair for some targets also optimizes: for one of them, that is a safe step."""
-    return any(step.is_safe and step.action == "optimize" for recipe in recipes_of(targets) for step in recipe.steps)
+OPTIMIZED = ("DEFAULT", "OPTIMIZE")
+"""What a repair selects that also optimizes."""
+
+
+def repair_words(targets: Iterable[str]) -> tuple[str, ...]:
+    """What a repair for some targets selects: if optimizing is a safe step for one of them, it also optimizes."""
+    steps = (step for recipe in recipes_of(targets) for step in recipe.steps)
+    return OPTIMIZED if any(step.is_safe and step.action == "optimize" for step in steps) else ()
 
 
 def left_out(targets: Sequence[str], known: RuleSet, *, asked: bool = False) -> list[str]:
